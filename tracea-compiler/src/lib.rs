@@ -1,0 +1,4 @@
+//! The compiler of Tracea.
+pub mod nest;
+pub mod plan;
+pub mod schedule;

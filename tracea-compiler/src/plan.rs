@@ -1,0 +1,61 @@
+//! What the runtime needs in order to launch one lowered kernel: data, no code.
+//!
+//! `tracea_runtime::plan` has the same shape in `'static` form; expansion writes this one down as that one. Dims, tensors and
+//! scalars are positions in the kernel's own lists ([`crate::nest::Nest`]).
+
+/// One instance under one schedule for one target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// `sm_80`.
+    pub target: String,
+    /// The schedule, printed as its attribute would be.
+    pub schedule: String,
+    /// Why this schedule: `pinned`, or the model's reason.
+    pub why: String,
+    /// The CUDA source. `#include "tracea/….cuh"` names device headers; device functions are put before it by the runtime
+    /// at the line [`FUNCTIONS_MARK`].
+    pub source: String,
+    /// The `extern "C" __global__` symbol.
+    pub entry: String,
+    pub threads: u32,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: u32,
+    /// Thread blocks: the product over these, launched as a 1-D grid.
+    pub grid: Vec<GridAxis>,
+    /// Kernel parameters in order.
+    pub args: Vec<Arg>,
+    /// Tensors whose alignment is baked in: `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case), the largest of 16, 8, 4, 2, 1 that divides the
+    /// base address and every stride but the last, in bytes.
+    pub aligned: Vec<usize>,
+    /// Bytes of registers and so on are the compiler's to report; these are what the plan promises.
+    pub max_registers: u32,
+    /// Substrings that the disassembly must show (`HMMA.16816.F32`, `LDGSTS`).
+    pub promised_sass: Vec<String>,
+}
+
+/// The line of a source that device functions replace.
+pub const FUNCTIONS_MARK: &str = "// [device functions]";
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GridAxis {
+    /// Product of these dims.
+    pub dims: Vec<usize>,
+    /// Elements a block; 1 for `each`.
+    pub block: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// Device address of a tensor (8 bytes).
+    Pointer(usize),
+    /// Stride of a tensor's axis in elements, i64.
+    Stride(usize, usize),
+    /// A dim's size, i32.
+    Extent(usize),
+    /// A scalar argument by position among the kernel's scalars: f32 or i32, 4 bytes.
+    Scalar(usize),
+    /// `struct FastDiv { unsigned divisor, multiplier, shift; }` for the product of dims, or for the number of blocks along a
+    /// grid axis.
+    DivideByDims(Vec<usize>),
+    DivideByBlocks(GridAxis),
+}

@@ -1,0 +1,129 @@
+//! A lowered kernel as expansion leaves it in the binary: source text and the data that a launch needs.
+//!
+//! Dims, tensors and scalars are positions in [`KernelDef`]'s lists.
+
+use crate::dtype::Dtype;
+
+/// Everything about one `#[kernel]` function that does not depend on its type arguments.
+#[derive(Debug)]
+pub struct KernelDef {
+    pub name: &'static str,
+    pub file: &'static str,
+    pub line: u32,
+    pub dims: &'static [DimDef],
+    pub tensors: &'static [TensorDef],
+    pub scalars: &'static [ScalarDef],
+    /// Names of the generics and flags that pick an instance (`D`, `causal`, `T`), in the attribute's order.
+    pub selectors: &'static [&'static str],
+    pub instances: &'static [Instance],
+}
+
+#[derive(Debug)]
+pub struct DimDef {
+    pub name: &'static str,
+    /// Fixed by the kernel's own types (`Const<3>` in a tensor's type).
+    pub known: Option<usize>,
+}
+
+#[derive(Debug)]
+pub struct TensorDef {
+    pub name: &'static str,
+    /// Position among the function's arguments.
+    pub position: usize,
+    /// `None` where a dtype generic decides.
+    pub dtype: Option<Dtype>,
+    /// Dims by position in [`KernelDef::dims`], one for each axis; a selector's constant (`Const<D>`) is a dim too.
+    pub dims: &'static [usize],
+    pub reads: bool,
+    pub writes: bool,
+}
+
+#[derive(Debug)]
+pub struct ScalarDef {
+    pub name: &'static str,
+    pub position: usize,
+    pub dtype: Dtype,
+}
+
+#[derive(Debug)]
+pub struct Instance {
+    /// One for each selector.
+    pub key: &'static [Key],
+    /// Sizes that the instance fixes, by dim.
+    pub known_dims: &'static [(usize, usize)],
+    pub variants: &'static [Variant],
+    pub functions: &'static [Function],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    Int(i64),
+    Bool(bool),
+    Dtype(Dtype),
+}
+
+/// A `#[device]` function under the name that the kernel's source calls it by.
+#[derive(Debug)]
+pub struct Function {
+    pub alias: &'static str,
+    pub def: &'static FunctionDef,
+}
+
+/// The CUDA text of a `#[device]` function. In `source`, `$name` stands for the function's own symbol and `$<alias>` for that of a
+/// function in `uses`.
+#[derive(Debug)]
+pub struct FunctionDef {
+    pub source: &'static str,
+    pub uses: &'static [Function],
+}
+
+/// One instance under one schedule for one target.
+#[derive(Debug)]
+pub struct Variant {
+    /// `sm_80`, `sm_90a`.
+    pub target: &'static str,
+    pub schedule: &'static str,
+    pub why: &'static str,
+    pub source: &'static str,
+    pub entry: &'static str,
+    pub threads: u32,
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: u32,
+    /// Thread blocks: the product over these, launched as a 1-D grid.
+    pub grid: &'static [GridAxis],
+    /// Kernel parameters in order.
+    pub args: &'static [Arg],
+    /// Tensors whose alignment is baked in as `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case): the largest of 16, 8, 4, 2, 1 that divides
+    /// the base address and every stride but the last, in bytes.
+    pub aligned: &'static [usize],
+    pub max_registers: u32,
+    /// Substrings that the disassembly must show.
+    pub promised_sass: &'static [&'static str],
+}
+
+/// The line of a source that device functions replace.
+pub const FUNCTIONS_MARK: &str = "// [device functions]";
+
+#[derive(Clone, Copy, Debug)]
+pub struct GridAxis {
+    /// Product of these dims.
+    pub dims: &'static [usize],
+    /// Elements a block; 1 for `each`.
+    pub block: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Arg {
+    /// Device address of a tensor (8 bytes).
+    Pointer(usize),
+    /// Stride of a tensor's axis in elements, i64.
+    Stride(usize, usize),
+    /// A dim's size, i32.
+    Extent(usize),
+    /// A scalar argument: f32 or i32, 4 bytes.
+    Scalar(usize),
+    /// `struct FastDiv { unsigned divisor, multiplier, shift; }` for a product of dims.
+    DivideByDims(&'static [usize]),
+    /// The same for the number of blocks along a grid axis.
+    DivideByBlocks(GridAxis),
+}
