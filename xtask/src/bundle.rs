@@ -24,7 +24,7 @@ if [ -z "${TRACEA_NVRTC:-}" ]; then
     for package in $packages; do folders="$folders $package/nvidia/cu13/lib $package/nvidia/cuda_nvrtc/lib"; done
     for folder in $folders; do
         for library in "$folder"/libnvrtc.so.1[0-9]; do
-            [ -e "$library" ] && export TRACEA_NVRTC=$library LD_LIBRARY_PATH="$folder:${LD_LIBRARY_PATH:-}" && break 2
+            [ -e "$library" ] && export TRACEA_NVRTC=$library && break 2
         done
     done
 fi

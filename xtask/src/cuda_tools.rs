@@ -41,10 +41,6 @@ impl CudaTools {
     /// Lets a command and what it starts find the tools.
     pub fn offer(&self, command: &mut Command) {
         command.env("TRACEA_NVRTC", &self.nvrtc).env("PATH", prefixed("PATH", &self.programs));
-        // NVRTC opens its built-ins by bare name.
-        if let Some(libraries) = self.nvrtc.parent() {
-            command.env("LD_LIBRARY_PATH", prefixed("LD_LIBRARY_PATH", libraries));
-        }
     }
 }
 
