@@ -1,0 +1,187 @@
+// Global memory → shared memory and → registers. Whatever lies outside the tensor arrives as 0.
+//
+// The caller says where rows and elements are, by functions of tile coordinates; these loops say which thread moves what.
+#pragma once
+
+#include "tracea/cp_async.cuh"
+#include "tracea/layout.cuh"
+#include "tracea/shared_tile.cuh"
+#include "tracea/words.cuh"
+
+namespace tracea {
+
+// Where a row of a tile begins (its first column), or where one element is. An invalid one is not read.
+template <class T>
+struct RowSource {
+    const T* pointer;
+    bool valid;
+};
+
+// How THREADS threads share ROWS rows of PIECES pieces: neighbouring threads take neighbouring pieces, so that a warp reads
+// whole lines. Where one count divides the other, only `row` or `piece` changes from step to step, and by a constant:
+// addresses are then computed once.
+template <int ROWS, int PIECES, int THREADS>
+struct RowWalk {
+    static constexpr int steps = (ROWS * PIECES + THREADS - 1) / THREADS;
+
+    static __device__ __forceinline__ int row(int step) {
+        const int thread = static_cast<int>(threadIdx.x);
+        if constexpr (THREADS % PIECES == 0) {
+            return thread / PIECES + step * (THREADS / PIECES);
+        } else if constexpr (PIECES % THREADS == 0) {
+            return step / (PIECES / THREADS);
+        } else {
+            return (thread + step * THREADS) / PIECES;
+        }
+    }
+    static __device__ __forceinline__ int piece(int step) {
+        const int thread = static_cast<int>(threadIdx.x);
+        if constexpr (THREADS % PIECES == 0) {
+            return thread % PIECES;
+        } else if constexpr (PIECES % THREADS == 0) {
+            return thread + step % (PIECES / THREADS) * THREADS;
+        } else {
+            return (thread + step * THREADS) % PIECES;
+        }
+    }
+    // False where the last step has more threads than pieces.
+    static __device__ __forceinline__ bool inside(int step) {
+        return (step + 1) * THREADS <= ROWS * PIECES || static_cast<int>(threadIdx.x) + step * THREADS < ROWS * PIECES;
+    }
+};
+
+// ---- global → shared
+
+// Rows whose pointers are aligned to ALIGN bytes. Of each row, columns [0, valid_cols) exist.
+//
+// From 4 bytes on this is cp.async with zero fill: commit, wait and a barrier make it visible. Below, cp.async cannot, and
+// elements are loaded and stored by this thread; the same commit, wait and barrier are right for it too.
+template <class Tile, int THREADS, int ALIGN, class Rows>
+__device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, Rows source, int valid_cols) {
+    using T = typename Tile::element;
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    if constexpr (ALIGN >= 4) {
+        constexpr int width = ALIGN >= 16 ? 16 : ALIGN >= 8 ? 8 : 4, count = width / element_bytes;
+        using Walk = RowWalk<Tile::rows, Tile::cols / count, THREADS>;
+        const unsigned base = shared_address(shared);
+#pragma unroll
+        for (int step = 0; step < Walk::steps; ++step) {
+            if (Walk::inside(step)) {
+                const int row = Walk::row(step), col = Walk::piece(step) * count;
+                const auto from = source(row);
+                const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
+                cp_async<width>(base + Tile::offset(row, col) * element_bytes, from.pointer + col, exist * element_bytes);
+            }
+        }
+    } else {
+        constexpr int count = Tile::chunk;
+        using Walk = RowWalk<Tile::rows, Tile::chunks, THREADS>;
+        // So many chunks are in flight at once: enough to cover the latency, not so many that registers run out.
+        constexpr int batch = Walk::steps < 4 ? Walk::steps : 4;
+#pragma unroll
+        for (int first = 0; first < Walk::steps; first += batch) {
+            T x[batch][count];
+#pragma unroll
+            for (int step = first; step < first + batch && step < Walk::steps; ++step) {
+                const int row = Walk::row(step), col = Walk::piece(step) * count;
+                const bool inside = Walk::inside(step);
+                const auto from = source(row);
+#pragma unroll
+                for (int i = 0; i < count; ++i) {
+                    const bool exists = inside && from.valid && col + i < valid_cols;
+                    x[step - first][i] = exists ? from.pointer[col + i] : T{};
+                }
+            }
+#pragma unroll
+            for (int step = first; step < first + batch && step < Walk::steps; ++step) {
+                if (Walk::inside(step)) {
+                    T* const to = shared + Tile::offset(Walk::row(step), Walk::piece(step) * count);
+                    store_words<16>(to, words_of<T, 16>(x[step - first], 0));
+                }
+            }
+        }
+    }
+}
+
+// Elements from anywhere: source(row, col) gives each one's place.
+template <class Tile, int THREADS, class Elements>
+__device__ __forceinline__ void copy_elements(typename Tile::element* shared, Elements source) {
+    using T = typename Tile::element;
+    using Walk = RowWalk<Tile::rows, Tile::cols, THREADS>;
+    constexpr int batch = Walk::steps < 8 ? Walk::steps : 8;
+#pragma unroll
+    for (int first = 0; first < Walk::steps; first += batch) {
+        T x[batch];
+#pragma unroll
+        for (int step = first; step < first + batch && step < Walk::steps; ++step) {
+            if (Walk::inside(step)) {
+                const auto from = source(Walk::row(step), Walk::piece(step));
+                x[step - first] = from.valid ? *from.pointer : T{};
+            }
+        }
+#pragma unroll
+        for (int step = first; step < first + batch && step < Walk::steps; ++step) {
+            if (Walk::inside(step)) shared[Tile::offset(Walk::row(step), Walk::piece(step))] = x[step - first];
+        }
+    }
+}
+
+// ---- global → registers. Values are converted to the type of x.
+
+template <class L, class E, class Elements>
+__device__ __forceinline__ void load_tile(E (&x)[L::size], Elements source) {
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) {
+        const auto from = source(L::row(r), L::col(r));
+        x[r] = from.valid ? to<E>(*from.pointer) : E{};
+    }
+}
+
+// By rows, with vector loads of at most ALIGN bytes where the layout holds neighbouring columns. Of each row, columns
+// [0, valid_cols) exist.
+template <class L, int ALIGN, class E, class Rows>
+__device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, int valid_cols) {
+    using T = pointee<decltype(source(0).pointer)>;
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
+    // A vector exists wholly or not at all unless the edge cuts one: only unusual strides bring that about.
+    const bool whole = count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
+    if (whole) {
+#pragma unroll
+        for (int r = 0; r < L::size; r += count) {
+            const auto from = source(L::row(r));
+            const int col = L::col(r);
+            Words<width> v{};
+            if (from.valid && col < valid_cols) v = load_words<width>(from.pointer + col);
+#pragma unroll
+            for (int i = 0; i < count; ++i) x[r + i] = to<E>(element<T>(v, i));
+        }
+    } else {
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) {
+            const auto from = source(L::row(r));
+            const int col = L::col(r);
+            x[r] = from.valid && col < valid_cols ? to<E>(from.pointer[col]) : E{};
+        }
+    }
+}
+
+template <class L, class E, class Elements>
+__device__ __forceinline__ void load_rows(E (&x)[L::row_size], Elements source) {
+#pragma unroll
+    for (int s = 0; s < L::row_size; ++s) {
+        const auto from = source(L::row_at(s));
+        x[s] = from.valid ? to<E>(*from.pointer) : E{};
+    }
+}
+
+template <class L, class E, class Elements>
+__device__ __forceinline__ void load_cols(E (&x)[L::col_size], Elements source) {
+#pragma unroll
+    for (int s = 0; s < L::col_size; ++s) {
+        const auto from = source(L::col_at(s));
+        x[s] = from.valid ? to<E>(*from.pointer) : E{};
+    }
+}
+
+}  // namespace tracea

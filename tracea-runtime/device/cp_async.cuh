@@ -1,0 +1,30 @@
+// Asynchronous copies from global to shared memory, one PTX instruction a function. PTX ISA 9.7.9.25.3; sm_80.
+#pragma once
+
+namespace tracea {
+
+// Copies `bytes` of the 16, 8 or 4 bytes and fills the rest with zeros; with 0 the source is not read. 16 bytes bypass L1
+// (.cg), which the narrower forms cannot. The hint lets L2 fetch whole 128-byte lines.
+template <int WIDTH>
+__device__ __forceinline__ void cp_async(unsigned shared, const void* global, int bytes) {
+    static_assert(WIDTH == 16 || WIDTH == 8 || WIDTH == 4, "cp.async copies 4, 8 or 16 bytes");
+    if constexpr (WIDTH == 16) {
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+                     : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], %3, %2;" ::"r"(shared), "l"(global), "r"(bytes),
+                     "n"(WIDTH)
+                     : "memory");
+    }
+}
+
+// Closes the group of this thread's copies since the last commit.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until at most N of this thread's groups are under way. Other threads' copies are seen after a barrier.
+template <int N>
+__device__ __forceinline__ void cp_async_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+}  // namespace tracea

@@ -1,0 +1,95 @@
+// Vector accesses to memory: up to 16 bytes at once, held as 32-bit registers, and the elements within them.
+#pragma once
+
+#include "tracea/types.cuh"
+
+namespace tracea {
+
+template <int BYTES>
+struct Words {
+    static_assert(BYTES == 16 || BYTES == 8 || BYTES == 4 || BYTES == 2 || BYTES == 1, "one access");
+    unsigned word[BYTES < 4 ? 1 : BYTES / 4];
+};
+
+template <int BYTES>
+__device__ __forceinline__ Words<BYTES> zero_words() {
+    return Words<BYTES>{};
+}
+
+template <int BYTES>
+__device__ __forceinline__ Words<BYTES> load_words(const void* pointer) {
+    if constexpr (BYTES == 16) {
+        const uint4 v = *static_cast<const uint4*>(pointer);
+        return {{v.x, v.y, v.z, v.w}};
+    } else if constexpr (BYTES == 8) {
+        const uint2 v = *static_cast<const uint2*>(pointer);
+        return {{v.x, v.y}};
+    } else if constexpr (BYTES == 4) {
+        return {{*static_cast<const unsigned*>(pointer)}};
+    } else if constexpr (BYTES == 2) {
+        return {{*static_cast<const unsigned short*>(pointer)}};
+    } else {
+        return {{*static_cast<const unsigned char*>(pointer)}};
+    }
+}
+
+template <int BYTES>
+__device__ __forceinline__ void store_words(void* pointer, const Words<BYTES>& v) {
+    if constexpr (BYTES == 16) {
+        *static_cast<uint4*>(pointer) = make_uint4(v.word[0], v.word[1], v.word[2], v.word[3]);
+    } else if constexpr (BYTES == 8) {
+        *static_cast<uint2*>(pointer) = make_uint2(v.word[0], v.word[1]);
+    } else if constexpr (BYTES == 4) {
+        *static_cast<unsigned*>(pointer) = v.word[0];
+    } else if constexpr (BYTES == 2) {
+        *static_cast<unsigned short*>(pointer) = static_cast<unsigned short>(v.word[0]);
+    } else {
+        *static_cast<unsigned char*>(pointer) = static_cast<unsigned char>(v.word[0]);
+    }
+}
+
+// The widest access that the alignment, the bytes at hand and the hardware allow; an element at least.
+constexpr int vector_bytes(int align, int available, int element) {
+    int bytes = 16;
+    while (bytes > element && (bytes > align || available % bytes != 0)) bytes /= 2;
+    return bytes;
+}
+
+template <class Pointer>
+struct Pointee;
+template <class T>
+struct Pointee<T*> {
+    using type = T;
+};
+template <class T>
+struct Pointee<const T*> {
+    using type = T;
+};
+// T of `T*` and of `const T*`.
+template <class Pointer>
+using pointee = typename Pointee<Pointer>::type;
+
+// Element i of the vector.
+template <class T, int BYTES>
+__device__ __forceinline__ T element(const Words<BYTES>& v, int i) {
+    constexpr int bits = 8 * static_cast<int>(sizeof(T)), in_word = 32 / bits;
+    return from_bits<T>((v.word[i / in_word] >> i % in_word * bits) & (0xffffffffu >> (32 - bits)));
+}
+
+// A vector of T: the BYTES / sizeof(T) consecutive registers from x[first], converted. Pairs are converted together.
+template <class T, int BYTES, class E, int N>
+__device__ __forceinline__ Words<BYTES> words_of(const E (&x)[N], int first) {
+    constexpr int bits = 8 * static_cast<int>(sizeof(T)), in_word = 32 / bits;
+    constexpr int count = BYTES / static_cast<int>(sizeof(T));
+    Words<BYTES> v{};
+    if constexpr (sizeof(T) == 2 && count > 1) {
+#pragma unroll
+        for (int i = 0; i < count / 2; ++i) v.word[i] = pack2_from<T>(x[first + 2 * i], x[first + 2 * i + 1]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < count; ++i) v.word[i / in_word] |= to_bits(to<T>(x[first + i])) << i % in_word * bits;
+    }
+    return v;
+}
+
+}  // namespace tracea
