@@ -1,4 +1,5 @@
-// Conversions between number formats, one PTX instruction a function. PTX ISA 9.7.9.21 (cvt). All need sm_80.
+// Conversions between number formats, one PTX instruction a function. PTX ISA, "Data Movement and Conversion
+// Instructions: cvt". The packed forms, bf16 and tf32 need sm_80.
 #pragma once
 
 namespace tracea {

@@ -1,4 +1,5 @@
-// Asynchronous copies from global to shared memory, one PTX instruction a function. PTX ISA 9.7.9.25.3; sm_80.
+// Asynchronous copies from global to shared memory, one PTX instruction a function. PTX ISA, "Data Movement and Conversion
+// Instructions: Non-bulk copy"; sm_80.
 #pragma once
 
 namespace tracea {

@@ -3,7 +3,13 @@
 #pragma once
 
 #include "tracea/copy.cuh"
+#include "tracea/dot.cuh"
+#include "tracea/exchange.cuh"
 #include "tracea/fast_div.cuh"
 #include "tracea/layout.cuh"
+#include "tracea/math.cuh"
+#include "tracea/operand.cuh"
+#include "tracea/reduce.cuh"
 #include "tracea/shared_tile.cuh"
+#include "tracea/store.cuh"
 #include "tracea/types.cuh"

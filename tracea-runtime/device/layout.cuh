@@ -23,7 +23,7 @@ namespace tracea {
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
 
-// Accumulators of mma.m16n8 (PTX ISA, mma.m16n8k16: the C fragment). Warp (wm, wn), warp = wm * WARPS_N + wn, holds rows
+// Accumulators of mma.m16n8 (PTX ISA, "Matrix Fragments for mma.m16n8k16": C). Warp (wm, wn), warp = wm * WARPS_N + wn, holds rows
 // from wm * ROWS / WARPS_M and columns from wn * COLS / WARPS_N, in 16x8 blocks of four registers a thread.
 template <int ROWS, int COLS, int WARPS_M, int WARPS_N>
 struct Mma16816 {

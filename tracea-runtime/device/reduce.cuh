@@ -1,0 +1,170 @@
+// Reductions of tiles and slices, in the layout's order: within the thread, over lanes, over the parts of the block.
+//
+// Elements outside the tile's axes must hold the identity. Each function may be called by all threads of the layout only.
+#pragma once
+
+#include "tracea/layout.cuh"
+#include "tracea/types.cuh"
+
+namespace tracea {
+
+__device__ __forceinline__ float infinity() { return __uint_as_float(0x7f800000u); }
+
+struct Sum {
+    template <class T>
+    static __device__ __forceinline__ T identity() {
+        return T{};
+    }
+    static __device__ __forceinline__ float apply(float a, float b) { return a + b; }
+    static __device__ __forceinline__ int apply(int a, int b) { return a + b; }
+};
+// Of a NaN and a number, the number: as Rust's f32::max.
+struct Max {
+    template <class T>
+    static __device__ __forceinline__ T identity() {
+        if constexpr (same<T, float>) {
+            return -infinity();
+        } else {
+            return -2147483647 - 1;
+        }
+    }
+    static __device__ __forceinline__ float apply(float a, float b) { return fmaxf(a, b); }
+    static __device__ __forceinline__ int apply(int a, int b) { return a > b ? a : b; }
+};
+struct Min {
+    template <class T>
+    static __device__ __forceinline__ T identity() {
+        if constexpr (same<T, float>) {
+            return infinity();
+        } else {
+            return 2147483647;
+        }
+    }
+    static __device__ __forceinline__ float apply(float a, float b) { return fminf(a, b); }
+    static __device__ __forceinline__ int apply(int a, int b) { return a < b ? a : b; }
+};
+
+// ---- shared memory that a reduction needs, in bytes for 4-byte elements; 0: none, and no barrier either
+
+template <class L>
+constexpr int reduce_cols_scratch = L::cols_parts > 1 ? L::cols_parts * L::rows * 4 : 0;
+template <class L>
+constexpr int reduce_rows_scratch = L::rows_parts > 1 ? L::rows_parts * L::cols * 4 : 0;
+template <class L>
+constexpr int reduce_row_slice_scratch = L::rows_parts > 1 ? L::rows_parts * 4 : 0;
+template <class L>
+constexpr int reduce_col_slice_scratch = L::cols_parts > 1 ? L::cols_parts * 4 : 0;
+
+// Enough for any reduction in the layout.
+template <class L>
+constexpr int reduce_scratch() {
+    int bytes = reduce_cols_scratch<L>;
+    if (bytes < reduce_rows_scratch<L>) bytes = reduce_rows_scratch<L>;
+    if (bytes < reduce_row_slice_scratch<L>) bytes = reduce_row_slice_scratch<L>;
+    if (bytes < reduce_col_slice_scratch<L>) bytes = reduce_col_slice_scratch<L>;
+    return bytes;
+}
+
+// Over the lanes that differ in the bits LANES; all of them get the result.
+template <class Op, int LANES, class T>
+__device__ __forceinline__ T reduce_lanes(T x) {
+#pragma unroll
+    for (int bit = 16; bit > 0; bit /= 2) {
+        if (LANES & bit) x = Op::apply(x, __shfl_xor_sync(0xffffffffu, x, bit));
+    }
+    return x;
+}
+
+// ---- a tile → a slice
+
+// Over the columns: one value a row, in every thread that holds the row.
+template <class Op, class L, class T>
+__device__ __forceinline__ void reduce_cols(const T (&x)[L::size], T (&out)[L::row_size], T* scratch) {
+#pragma unroll
+    for (int s = 0; s < L::row_size; ++s) out[s] = Op::template identity<T>();
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) out[L::row_slot(r)] = Op::apply(out[L::row_slot(r)], x[r]);
+#pragma unroll
+    for (int s = 0; s < L::row_size; ++s) out[s] = reduce_lanes<Op, L::cols_lanes>(out[s]);
+    if constexpr (L::cols_parts > 1) {
+        __syncthreads();
+        if (L::owns() && (lane_index() & L::cols_lanes) == 0) {
+#pragma unroll
+            for (int s = 0; s < L::row_size; ++s) scratch[L::cols_part() * L::rows + L::row_at(s)] = out[s];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < L::row_size; ++s) {
+            out[s] = scratch[L::row_at(s)];
+#pragma unroll
+            for (int part = 1; part < L::cols_parts; ++part) {
+                out[s] = Op::apply(out[s], scratch[part * L::rows + L::row_at(s)]);
+            }
+        }
+    }
+}
+
+// Over the rows: one value a column, in every thread that holds the column.
+template <class Op, class L, class T>
+__device__ __forceinline__ void reduce_rows(const T (&x)[L::size], T (&out)[L::col_size], T* scratch) {
+#pragma unroll
+    for (int s = 0; s < L::col_size; ++s) out[s] = Op::template identity<T>();
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) out[L::col_slot(r)] = Op::apply(out[L::col_slot(r)], x[r]);
+#pragma unroll
+    for (int s = 0; s < L::col_size; ++s) out[s] = reduce_lanes<Op, L::rows_lanes>(out[s]);
+    if constexpr (L::rows_parts > 1) {
+        __syncthreads();
+        if (L::owns() && (lane_index() & L::rows_lanes) == 0) {
+#pragma unroll
+            for (int s = 0; s < L::col_size; ++s) scratch[L::rows_part() * L::cols + L::col_at(s)] = out[s];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < L::col_size; ++s) {
+            out[s] = scratch[L::col_at(s)];
+#pragma unroll 8
+            for (int part = 1; part < L::rows_parts; ++part) {
+                out[s] = Op::apply(out[s], scratch[part * L::cols + L::col_at(s)]);
+            }
+        }
+    }
+}
+
+// ---- a slice → one value, in every thread; each element counts once
+
+template <class Op, class L, class T>
+__device__ __forceinline__ T reduce_row_slice(const T (&x)[L::row_size], T* scratch) {
+    T out = x[0];
+#pragma unroll
+    for (int s = 1; s < L::row_size; ++s) out = Op::apply(out, x[s]);
+    out = reduce_lanes<Op, L::rows_lanes>(out);
+    if constexpr (L::rows_parts > 1) {
+        __syncthreads();
+        if (L::owns_row() && (lane_index() & L::rows_lanes) == 0) scratch[L::rows_part()] = out;
+        __syncthreads();
+        out = scratch[0];
+#pragma unroll 8
+        for (int part = 1; part < L::rows_parts; ++part) out = Op::apply(out, scratch[part]);
+    }
+    return out;
+}
+
+template <class Op, class L, class T>
+__device__ __forceinline__ T reduce_col_slice(const T (&x)[L::col_size], T* scratch) {
+    T out = x[0];
+#pragma unroll
+    for (int s = 1; s < L::col_size; ++s) out = Op::apply(out, x[s]);
+    out = reduce_lanes<Op, L::cols_lanes>(out);
+    if constexpr (L::cols_parts > 1) {
+        __syncthreads();
+        if (L::owns_col() && (lane_index() & L::cols_lanes) == 0) scratch[L::cols_part()] = out;
+        __syncthreads();
+        out = scratch[0];
+#pragma unroll 8
+        for (int part = 1; part < L::cols_parts; ++part) out = Op::apply(out, scratch[part]);
+    }
+    return out;
+}
+
+}  // namespace tracea

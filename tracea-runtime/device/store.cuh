@@ -1,0 +1,121 @@
+// Registers → global memory. Nothing is written outside the tensor.
+#pragma once
+
+#include "tracea/copy.cuh"
+#include "tracea/layout.cuh"
+#include "tracea/shared_tile.cuh"
+#include "tracea/words.cuh"
+
+namespace tracea {
+
+// Where a row of a tile begins (its first column), or where one element goes. An invalid one is not written.
+template <class T>
+struct RowTarget {
+    T* pointer;
+    bool valid;
+};
+
+// By rows, converted to T, with vector writes of at most ALIGN bytes (the alignment of the row pointers) where the layout
+// holds neighbouring columns. Of each row, columns [0, valid_cols) exist.
+template <class L, int ALIGN, class T, class E, class Rows>
+__device__ __forceinline__ void store_tile(const E (&x)[L::size], Rows target, int valid_cols) {
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
+    if (!L::owns()) return;
+    // A vector exists wholly or not at all unless the edge cuts one: only unusual strides bring that about.
+    const bool whole = count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
+    if (whole) {
+#pragma unroll
+        for (int r = 0; r < L::size; r += count) {
+            const auto at = target(L::row(r));
+            const int col = L::col(r);
+            if (at.valid && col < valid_cols) store_words<width>(at.pointer + col, words_of<T, width>(x, r));
+        }
+    } else {
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) {
+            const auto at = target(L::row(r));
+            const int col = L::col(r);
+            if (at.valid && col < valid_cols) at.pointer[col] = to<T>(x[r]);
+        }
+    }
+}
+
+// Elements to anywhere: target(row, col) gives each one's place.
+template <class L, class T, class E, class Elements>
+__device__ __forceinline__ void store_tile_elements(const E (&x)[L::size], Elements target) {
+    if (!L::owns()) return;
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) {
+        const auto at = target(L::row(r), L::col(r));
+        if (at.valid) *at.pointer = to<T>(x[r]);
+    }
+}
+
+// Slices are replicated: one thread writes each element.
+template <class L, class T, class E, class Elements>
+__device__ __forceinline__ void store_rows(const E (&x)[L::row_size], Elements target) {
+    if (!L::owns_row()) return;
+#pragma unroll
+    for (int s = 0; s < L::row_size; ++s) {
+        const auto at = target(L::row_at(s));
+        if (at.valid) *at.pointer = to<T>(x[s]);
+    }
+}
+
+template <class L, class T, class E, class Elements>
+__device__ __forceinline__ void store_cols(const E (&x)[L::col_size], Elements target) {
+    if (!L::owns_col()) return;
+#pragma unroll
+    for (int s = 0; s < L::col_size; ++s) {
+        const auto at = target(L::col_at(s));
+        if (at.valid) *at.pointer = to<T>(x[s]);
+    }
+}
+
+// Registers → a tile in shared memory, converted. The layout's neighbouring columns are written together: pairs of an
+// accumulator fragment, 4 bytes from each of four lanes, fill one 16-byte chunk, and the swizzle sends the chunks of the
+// fragment's eight rows to different banks.
+template <class L, class Tile, class E>
+__device__ __forceinline__ void write_tile(const E (&x)[L::size], typename Tile::element* shared) {
+    using T = typename Tile::type;
+    static_assert(Tile::rows == L::rows && Tile::cols == L::cols, "one shape");
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    constexpr int width = vector_bytes(16, L::vec * element_bytes, element_bytes), count = width / element_bytes;
+    if (!L::owns()) return;
+#pragma unroll
+    for (int r = 0; r < L::size; r += count) {
+        store_words<width>(shared + Tile::offset(L::row(r), L::col(r)), words_of<T, width>(x, r));
+    }
+}
+
+// By way of shared memory, so that every write to global memory is of whole 16-byte chunks, neighbouring threads writing
+// neighbouring ones. `shared` must be free when any thread comes here; on return, other threads may still be reading it.
+template <class L, class Staging, int THREADS, int ALIGN, class E, class Rows>
+__device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typename Staging::element* shared, Rows target,
+                                                  int valid_cols) {
+    using T = typename Staging::element;
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    constexpr int width = vector_bytes(ALIGN, 16, element_bytes), count = width / element_bytes;
+    using Walk = RowWalk<Staging::rows, Staging::cols / count, THREADS>;
+    write_tile<L, Staging>(x, shared);
+    __syncthreads();
+#pragma unroll
+    for (int step = 0; step < Walk::steps; ++step) {
+        const int row = Walk::row(step), col = Walk::piece(step) * count;
+        const auto at = target(row);
+        if (Walk::inside(step) && at.valid && col < valid_cols) {
+            const Words<width> v = load_words<width>(shared + Staging::offset(row, col));
+            if (col + count <= valid_cols) {
+                store_words<width>(at.pointer + col, v);
+            } else {
+#pragma unroll
+                for (int i = 0; i < count - 1; ++i) {
+                    if (col + i < valid_cols) at.pointer[col + i] = element<T>(v, i);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace tracea
