@@ -1,0 +1,65 @@
+//! Activations: scalar functions that kernels apply element by element, on the host and on the device.
+//!
+//! Write more of them in the same way; a kernel maps any `#[device]` function that is in scope.
+
+use crate::prelude::*;
+
+/// `x`
+#[device]
+pub fn identity(x: f32) -> f32 {
+    x
+}
+
+/// `max(x, 0)`
+#[device]
+pub fn relu(x: f32) -> f32 {
+    x.max(0.0)
+}
+
+/// `x` above zero, `slope · x` below
+#[device]
+pub fn leaky_relu(x: f32, slope: f32) -> f32 {
+    if x > 0.0 { x } else { slope * x }
+}
+
+/// `x` above zero, `scale · (eˣ − 1)` below
+#[device]
+pub fn elu(x: f32, scale: f32) -> f32 {
+    if x > 0.0 { x } else { scale * (x.exp() - 1.0) }
+}
+
+/// `x · Φ(x)`, Φ being the normal distribution function ([Hendrycks and Gimpel](https://arxiv.org/abs/1606.08415))
+#[device]
+pub fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + (x * 0.70710678).erf())
+}
+
+/// The approximation of [`gelu`] by `tanh`, equation 2 of the same paper
+#[device]
+pub fn gelu_tanh(x: f32) -> f32 {
+    0.5 * x * (1.0 + (0.7978846 * (x + 0.044715 * x * x * x)).tanh())
+}
+
+/// `1 / (1 + e⁻ˣ)`
+#[device]
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// `x · sigmoid(x)`
+#[device]
+pub fn silu(x: f32) -> f32 {
+    x * sigmoid(x)
+}
+
+/// The hyperbolic tangent
+#[device]
+pub fn tanh(x: f32) -> f32 {
+    x.tanh()
+}
+
+/// `ln(1 + eˣ)`, without overflow
+#[device]
+pub fn softplus(x: f32) -> f32 {
+    x.max(0.0) + (1.0 + (-x.abs()).exp()).log()
+}
