@@ -44,9 +44,13 @@ struct RowWalk {
             return (thread + step * THREADS) % PIECES;
         }
     }
-    // False where the last step has more threads than pieces.
+    // Steps are taken in unrolled batches, the batches in a loop: a batch's loads are in flight together, and its addresses
+    // may be kept in registers from one call to the next; those of many batches would take more than there are.
+    static constexpr int batch(int most) { return steps < most ? steps : most; }
+    // False past the last piece.
+    template <int BATCH>
     static __device__ __forceinline__ bool inside(int step) {
-        return (step + 1) * THREADS <= ROWS * PIECES || static_cast<int>(threadIdx.x) + step * THREADS < ROWS * PIECES;
+        return ROWS * PIECES % (BATCH * THREADS) == 0 || static_cast<int>(threadIdx.x) + step * THREADS < ROWS * PIECES;
     }
 };
 
@@ -63,40 +67,42 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
     if constexpr (ALIGN >= 4) {
         constexpr int width = ALIGN >= 16 ? 16 : ALIGN >= 8 ? 8 : 4, count = width / element_bytes;
         using Walk = RowWalk<Tile::rows, Tile::cols / count, THREADS>;
+        constexpr int batch = Walk::batch(8);
         const unsigned base = shared_address(shared);
+#pragma unroll 1
+        for (int first = 0; first < Walk::steps; first += batch) {
 #pragma unroll
-        for (int step = 0; step < Walk::steps; ++step) {
-            if (Walk::inside(step)) {
-                const int row = Walk::row(step), col = Walk::piece(step) * count;
-                const auto from = source(row);
-                const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
-                cp_async<width>(base + Tile::offset(row, col) * element_bytes, from.pointer + col, exist * element_bytes);
+            for (int i = 0; i < batch; ++i) {
+                if (Walk::template inside<batch>(first + i)) {
+                    const int row = Walk::row(first + i), col = Walk::piece(first + i) * count;
+                    const auto from = source(row);
+                    const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
+                    cp_async<width>(base + Tile::offset(row, col) * element_bytes, from.pointer + col, exist * element_bytes);
+                }
             }
         }
     } else {
         constexpr int count = Tile::chunk;
         using Walk = RowWalk<Tile::rows, Tile::chunks, THREADS>;
-        // So many chunks are in flight at once: enough to cover the latency, not so many that registers run out.
-        constexpr int batch = Walk::steps < 4 ? Walk::steps : 4;
-#pragma unroll
+        constexpr int batch = Walk::batch(4);
+#pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
             T x[batch][count];
 #pragma unroll
-            for (int step = first; step < first + batch && step < Walk::steps; ++step) {
-                const int row = Walk::row(step), col = Walk::piece(step) * count;
-                const bool inside = Walk::inside(step);
+            for (int i = 0; i < batch; ++i) {
+                const bool inside = Walk::template inside<batch>(first + i);
+                const int row = Walk::row(first + i), col = Walk::piece(first + i) * count;
                 const auto from = source(row);
 #pragma unroll
-                for (int i = 0; i < count; ++i) {
-                    const bool exists = inside && from.valid && col + i < valid_cols;
-                    x[step - first][i] = exists ? from.pointer[col + i] : T{};
+                for (int e = 0; e < count; ++e) {
+                    x[i][e] = inside && from.valid && col + e < valid_cols ? from.pointer[col + e] : T{};
                 }
             }
 #pragma unroll
-            for (int step = first; step < first + batch && step < Walk::steps; ++step) {
-                if (Walk::inside(step)) {
-                    T* const to = shared + Tile::offset(Walk::row(step), Walk::piece(step) * count);
-                    store_words<16>(to, words_of<T, 16>(x[step - first], 0));
+            for (int i = 0; i < batch; ++i) {
+                if (Walk::template inside<batch>(first + i)) {
+                    T* const to = shared + Tile::offset(Walk::row(first + i), Walk::piece(first + i) * count);
+                    store_words<16>(to, words_of<T, 16>(x[i], 0));
                 }
             }
         }
@@ -108,20 +114,23 @@ template <class Tile, int THREADS, class Elements>
 __device__ __forceinline__ void copy_elements(typename Tile::element* shared, Elements source) {
     using T = typename Tile::element;
     using Walk = RowWalk<Tile::rows, Tile::cols, THREADS>;
-    constexpr int batch = Walk::steps < 8 ? Walk::steps : 8;
-#pragma unroll
+    constexpr int batch = Walk::batch(8);
+#pragma unroll 1
     for (int first = 0; first < Walk::steps; first += batch) {
         T x[batch];
 #pragma unroll
-        for (int step = first; step < first + batch && step < Walk::steps; ++step) {
-            if (Walk::inside(step)) {
-                const auto from = source(Walk::row(step), Walk::piece(step));
-                x[step - first] = from.valid ? *from.pointer : T{};
+        for (int i = 0; i < batch; ++i) {
+            x[i] = T{};
+            if (Walk::template inside<batch>(first + i)) {
+                const auto from = source(Walk::row(first + i), Walk::piece(first + i));
+                if (from.valid) x[i] = *from.pointer;
             }
         }
 #pragma unroll
-        for (int step = first; step < first + batch && step < Walk::steps; ++step) {
-            if (Walk::inside(step)) shared[Tile::offset(Walk::row(step), Walk::piece(step))] = x[step - first];
+        for (int i = 0; i < batch; ++i) {
+            if (Walk::template inside<batch>(first + i)) {
+                shared[Tile::offset(Walk::row(first + i), Walk::piece(first + i))] = x[i];
+            }
         }
     }
 }

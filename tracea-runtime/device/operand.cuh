@@ -129,43 +129,59 @@ struct SharedMnMajor {
 
     const stored<T>* p;
 
-    // `row` and `chunk` are this lane's within the step's 16 rows x two chunks from chunk `first`.
+    // Offsets of this lane's chunk in one row of every step; `chunk` is its place in the warp's part, 0 or 1.
+    template <int WARP_CHUNKS>
     struct Lane {
-        unsigned row_address;
+        unsigned row_offset;
         int chunk, swizzle;
 
-        __device__ __forceinline__ Lane(const stored<T>* p, int row, int chunk)
-            : row_address(shared_address(p) + row * Tile::row_bytes), chunk(chunk), swizzle(Tile::swizzle(row)) {}
+        __device__ __forceinline__ Lane(int row, int warp, int chunk)
+            : row_offset(row * Tile::row_bytes), chunk(warp * WARP_CHUNKS + chunk), swizzle(Tile::swizzle(row)) {}
+        // `chunks` is even.
         __device__ __forceinline__ unsigned at(int chunks, int step) const {
-            return row_address + ((chunk + chunks) ^ swizzle) * 16 + step * 16 * Tile::row_bytes;
+            if constexpr (WARP_CHUNKS % 8 == 0 || (WARP_CHUNKS & (WARP_CHUNKS - 1)) == 0) {
+                // The sum has no carries: few values that depend on the lane, each with many constants added.
+                const int place = (chunk ^ swizzle ^ chunks % 8) + chunks / 8 * 8;
+                return row_offset + place * 16 + step * k_step<T> * Tile::row_bytes;
+            } else {
+                return row_offset + ((chunk + chunks) ^ swizzle) * 16 + step * k_step<T> * Tile::row_bytes;
+            }
         }
     };
 
-    // tf32: the step's element of this thread, first or second half, of column mn.
+    // For tf32, the rows of this thread's two elements in a step of eight.
     template <bool PAIRS>
-    static __device__ __forceinline__ unsigned element(const float* p, int mn, int step, int half) {
-        const int t = lane_index() % 4, k = step * 8 + (PAIRS ? 2 * t + half : t + 4 * half);
-        return __float_as_uint(p[Tile::offset(k, mn)]);
+    static __device__ __forceinline__ int element_row(int half) {
+        const int t = lane_index() % 4;
+        return PAIRS ? 2 * t + half : t + 4 * half;
+    }
+    static __device__ __forceinline__ unsigned element(const stored<T>* p, unsigned offset) {
+        return *reinterpret_cast<const unsigned*>(reinterpret_cast<const char*>(p) + offset + lane_index() / 4 % 4 * 4);
     }
 
     template <class Acc, bool PAIRS>
     struct Left {
         static_assert(Acc::rows == MN, "A has the rows of the accumulators");
+        using Place = Lane<Acc::warp_rows / Tile::chunk>;
         const stored<T>* p;
-        Lane lane;
+        Place lane, other;  // the second is for tf32
 
         __device__ __forceinline__ explicit Left(const SharedMnMajor& a)
-            : p(a.p), lane(a.p, lane_index() / 16 * 8 + lane_index() % 8, Acc::warp_m() * Acc::warp_rows / 8 + lane_index() / 8 % 2) {}
+            : p(a.p),
+              lane(same<T, tf32> ? Place(element_row<PAIRS>(0), Acc::warp_m(), lane_index() / 16)
+                                 : Place(lane_index() / 16 * 8 + lane_index() % 8, Acc::warp_m(), lane_index() / 8 % 2)),
+              other(element_row<PAIRS>(1), Acc::warp_m(), lane_index() / 16) {}
 
         __device__ __forceinline__ void load(unsigned (&fragment)[Acc::row_blocks][4], int step) const {
 #pragma unroll
             for (int i = 0; i < Acc::row_blocks; ++i) {
                 if constexpr (same<T, tf32>) {
-                    const int m = Acc::warp_m() * Acc::warp_rows + i * 16 + lane_index() / 4;
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) fragment[i][e] = element<PAIRS>(p, m + e % 2 * 8, step, e / 2);
+                    for (int e = 0; e < 4; ++e) {
+                        fragment[i][e] = element(p, (e < 2 ? lane : other).at(i * 4 + e % 2 * 2, step));
+                    }
                 } else {
-                    ldmatrix_x4_trans(fragment[i], lane.at(i * 2, step));
+                    ldmatrix_x4_trans(fragment[i], shared_address(p) + lane.at(i * 2, step));
                 }
                 round_fragment<T>(fragment[i]);
             }
@@ -175,30 +191,33 @@ struct SharedMnMajor {
     template <class Acc, bool PAIRS>
     struct Right {
         static_assert(Acc::cols == MN, "B has the columns of the accumulators");
+        using Place = Lane<Acc::warp_cols / Tile::chunk>;
         const stored<T>* p;
-        Lane lane;
+        Place lane, other;  // the second is for tf32
 
         __device__ __forceinline__ explicit Right(const SharedMnMajor& b)
-            : p(b.p), lane(b.p, lane_index() % 16, Acc::warp_n() * Acc::warp_cols / 8 + lane_index() / 16) {}
+            : p(b.p),
+              lane(same<T, tf32> ? Place(element_row<PAIRS>(0), Acc::warp_n(), lane_index() / 16)
+                                 : Place(lane_index() % 16, Acc::warp_n(), lane_index() / 16)),
+              other(element_row<PAIRS>(1), Acc::warp_n(), lane_index() / 16) {}
 
         __device__ __forceinline__ void load(unsigned (&fragment)[Acc::col_blocks][2], int step) const {
             if constexpr (same<T, tf32>) {
 #pragma unroll
                 for (int i = 0; i < Acc::col_blocks; ++i) {
-                    const int n = Acc::warp_n() * Acc::warp_cols + i * 8 + lane_index() / 4;
-#pragma unroll
-                    for (int e = 0; e < 2; ++e) fragment[i][e] = element<PAIRS>(p, n, step, e);
+                    fragment[i][0] = element(p, lane.at(i * 2, step));
+                    fragment[i][1] = element(p, other.at(i * 2, step));
                 }
             } else {
 #pragma unroll
                 for (int i = 0; i + 1 < Acc::col_blocks; i += 2) {
                     unsigned both[4];
-                    ldmatrix_x4_trans(both, lane.at(i, step));
+                    ldmatrix_x4_trans(both, shared_address(p) + lane.at(i, step));
                     fragment[i][0] = both[0], fragment[i][1] = both[1];
                     fragment[i + 1][0] = both[2], fragment[i + 1][1] = both[3];
                 }
                 if constexpr (Acc::col_blocks % 2 == 1) {
-                    ldmatrix_x2_trans(fragment[Acc::col_blocks - 1], lane.at(Acc::col_blocks - 1, step));
+                    ldmatrix_x2_trans(fragment[Acc::col_blocks - 1], shared_address(p) + lane.at(Acc::col_blocks - 1, step));
                 }
             }
 #pragma unroll

@@ -98,20 +98,24 @@ __device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typenam
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, 16, element_bytes), count = width / element_bytes;
     using Walk = RowWalk<Staging::rows, Staging::cols / count, THREADS>;
+    constexpr int batch = Walk::batch(8);
     write_tile<L, Staging>(x, shared);
     __syncthreads();
+#pragma unroll 1
+    for (int first = 0; first < Walk::steps; first += batch) {
 #pragma unroll
-    for (int step = 0; step < Walk::steps; ++step) {
-        const int row = Walk::row(step), col = Walk::piece(step) * count;
-        const auto at = target(row);
-        if (Walk::inside(step) && at.valid && col < valid_cols) {
-            const Words<width> v = load_words<width>(shared + Staging::offset(row, col));
-            if (col + count <= valid_cols) {
-                store_words<width>(at.pointer + col, v);
-            } else {
+        for (int n = 0; n < batch; ++n) {
+            const int row = Walk::row(first + n), col = Walk::piece(first + n) * count;
+            const auto at = target(row);
+            if (Walk::template inside<batch>(first + n) && at.valid && col < valid_cols) {
+                const Words<width> v = load_words<width>(shared + Staging::offset(row, col));
+                if (col + count <= valid_cols) {
+                    store_words<width>(at.pointer + col, v);
+                } else {
 #pragma unroll
-                for (int i = 0; i < count - 1; ++i) {
-                    if (col + i < valid_cols) at.pointer[col + i] = element<T>(v, i);
+                    for (int i = 0; i < count - 1; ++i) {
+                        if (col + i < valid_cols) at.pointer[col + i] = element<T>(v, i);
+                    }
                 }
             }
         }
