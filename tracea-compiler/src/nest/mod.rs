@@ -4,6 +4,8 @@
 //! `if` on them is folded away). Values are pure and numbered in program order; a tile's type is its dtype and the axes
 //! that it spans. No block size, thread, memory or barrier appears here: those belong to a schedule and to lowering.
 
+mod print;
+
 use std::fmt;
 
 macro_rules! id {
