@@ -60,14 +60,18 @@ struct RowWalk {
 //
 // From 4 bytes on this is cp.async with zero fill: commit, wait and a barrier make it visible. Below, cp.async cannot, and
 // elements are loaded and stored by this thread; the same commit, wait and barrier are right for it too.
-template <class Tile, int THREADS, int ALIGN, class Rows>
+//
+// Up to BATCH pieces a thread are copied by straight-line code, whose row addresses the compiler carries from one call in a
+// loop to the next, two registers each; more pieces are copied in a loop that computes them anew. A kernel that is short of
+// registers asks for a smaller BATCH.
+template <class Tile, int THREADS, int ALIGN, int BATCH = 8, class Rows>
 __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, Rows source, int valid_cols) {
     using T = typename Tile::element;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     if constexpr (ALIGN >= 4) {
         constexpr int width = ALIGN >= 16 ? 16 : ALIGN >= 8 ? 8 : 4, count = width / element_bytes;
         using Walk = RowWalk<Tile::rows, Tile::cols / count, THREADS>;
-        constexpr int batch = Walk::batch(8);
+        constexpr int batch = Walk::batch(BATCH);
         const unsigned base = shared_address(shared);
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
@@ -84,7 +88,7 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
     } else {
         constexpr int count = Tile::chunk;
         using Walk = RowWalk<Tile::rows, Tile::chunks, THREADS>;
-        constexpr int batch = Walk::batch(4);
+        constexpr int batch = Walk::batch(BATCH < 4 ? BATCH : 4);  // of up to eight loads
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
             T x[batch][count];

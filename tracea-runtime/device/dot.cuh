@@ -6,34 +6,38 @@
 
 namespace tracea {
 
-// acc += a · b on tensor cores; Acc is an Mma16816. Fragments of step s + 1 are loaded before the products of step s are
-// issued, so that shared memory's latency hides behind them.
+// acc += a · b on tensor cores; Acc is an Mma16816.
+//
+// Fragments are loaded before they are wanted, so that shared memory's latency hides behind products: those of A a whole k
+// step ahead, those of B by pairs of 8-column blocks, with eight products or more in between. (Holding a step of B as well
+// would take twice as many registers as A in attention, where a warp has all the columns.)
 template <class Acc, int K, class A, class B>
 __device__ __forceinline__ void dot(float (&acc)[Acc::size], A a, B b) {
     using T = typename A::type;
     static_assert(same<T, typename B::type>, "operands of one type");
     static_assert(A::k == K && B::k == K, "operands of one length");
-    constexpr int steps = K / k_step<T>;
-    constexpr bool pairs = A::in_registers || B::in_registers || (A::mn_major && B::mn_major);
+    constexpr bool k_pairs = A::in_registers || B::in_registers || (A::mn_major && B::mn_major);
+    constexpr int steps = K / k_step<T>, pairs = (Acc::col_blocks + 1) / 2, total = steps * pairs;
+    constexpr int ahead = Acc::row_blocks < 4 ? 4 / Acc::row_blocks : 1, ring = ahead + 1;
 
-    const typename A::template Left<Acc, pairs> left(a);
-    const typename B::template Right<Acc, pairs> right(b);
-    unsigned fa[2][Acc::row_blocks][4], fb[2][Acc::col_blocks][2];
+    const typename A::template Left<Acc, k_pairs> left(a);
+    const typename B::template Right<Acc, k_pairs> right(b);
+    unsigned fa[2][Acc::row_blocks][4], fb[ring][2][2];
     left.load(fa[0], 0);
-    right.load(fb[0], 0);
 #pragma unroll
-    for (int step = 0; step < steps; ++step) {
-        if (step + 1 < steps) {
-            left.load(fa[(step + 1) % 2], step + 1);
-            right.load(fb[(step + 1) % 2], step + 1);
-        }
+    for (int n = 0; n < ahead && n < total; ++n) right.load(fb[n], n % pairs, n / pairs);
 #pragma unroll
-        for (int i = 0; i < Acc::row_blocks; ++i) {
+    for (int n = 0; n < total; ++n) {
+        const int pair = n % pairs, step = n / pairs, next = n + ahead;
+        if (next < total) right.load(fb[next % ring], next % pairs, next / pairs);
+        if (pair == 0 && step + 1 < steps) left.load(fa[(step + 1) % 2], step + 1);
 #pragma unroll
-            for (int n = 0; n < Acc::col_blocks; ++n) {
+        for (int j = 0; j < 2 && pair * 2 + j < Acc::col_blocks; ++j) {
+#pragma unroll
+            for (int m = 0; m < Acc::row_blocks; ++m) {
                 // There and back: the next product shares one operand with the last.
-                const int j = i % 2 == 0 ? n : Acc::col_blocks - 1 - n;
-                mma<T>(acc + (i * Acc::col_blocks + j) * 4, fa[step % 2][i], fb[step % 2][j]);
+                const int i = j == 0 ? m : Acc::row_blocks - 1 - m;
+                mma<T>(acc + (i * Acc::col_blocks + pair * 2 + j) * 4, fa[step % 2][i], fb[n % ring][j]);
             }
         }
     }

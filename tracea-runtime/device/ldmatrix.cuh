@@ -22,9 +22,25 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned sha
                  : "memory");
 }
 
+// Into the B fragments of two neighbouring blocks.
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[2][2], unsigned shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0][0]), "=r"(r[0][1]), "=r"(r[1][0]), "=r"(r[1][1])
+                 : "r"(shared)
+                 : "memory");
+}
+
 __device__ __forceinline__ void ldmatrix_x2(unsigned (&r)[2], unsigned shared) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                  : "=r"(r[0]), "=r"(r[1])
+                 : "r"(shared)
+                 : "memory");
+}
+
+// Into the B fragments of two neighbouring blocks.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[2][2], unsigned shared) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0][0]), "=r"(r[0][1]), "=r"(r[1][0]), "=r"(r[1][1])
                  : "r"(shared)
                  : "memory");
 }

@@ -1,8 +1,9 @@
 // Operands of a dot C (M x N) += A (M x K) · B (K x N): where they are, and how their fragments come into registers.
 //
-// An operand is a small value that names its place. Its `Left<Acc, PAIRS>` reads it as A for accumulators in layout Acc, its
-// `Right<Acc, PAIRS>` as B, one k step (32 bytes of K: 16 elements of a 16-bit type, 8 of tf32) at a time. Lane addresses
-// are computed once, when the reader is made; a step adds constants.
+// An operand is a small value that names its place. Its `Left<Acc, PAIRS>` reads it as A for accumulators in layout Acc: all
+// the warp's 16-row blocks of one k step (32 bytes of K: 16 elements of a 16-bit type, 8 of tf32). Its `Right<Acc, PAIRS>`
+// reads it as B: a pair of 8-column blocks of one k step, which is what one ldmatrix.x4 brings (of the last pair, the second
+// may be missing). Lane addresses are computed once, when the reader is made; steps and blocks add constants.
 //
 // PAIRS: a product may visit K in any order, if A and B agree. For tf32, mma wants k = t and t+4 of each eight in thread t;
 // an accumulator fragment holds 2t and 2t+1. With PAIRS, the element 2t stands for t and 2t+1 for t+4, so register operands
@@ -53,7 +54,7 @@ struct SharedKMajor {
     };
 
     // tf32 by pairs: elements (row, 8 step + 2t) and the next.
-    static __device__ __forceinline__ uint2 pair(const float* p, int row, int step) {
+    static __device__ __forceinline__ uint2 neighbours(const float* p, int row, int step) {
         const int k = step * 8 + lane_index() % 4 * 2;
         return *reinterpret_cast<const uint2*>(p + Tile::offset(row, k));
     }
@@ -72,7 +73,7 @@ struct SharedKMajor {
             for (int i = 0; i < Acc::row_blocks; ++i) {
                 if constexpr (PAIRS && same<T, tf32>) {
                     const int row = Acc::warp_m() * Acc::warp_rows + i * 16 + lane_index() / 4;
-                    const uint2 upper = pair(p, row, step), lower = pair(p, row + 8, step);
+                    const uint2 upper = neighbours(p, row, step), lower = neighbours(p, row + 8, step);
                     fragment[i][0] = upper.x, fragment[i][1] = lower.x, fragment[i][2] = upper.y, fragment[i][3] = lower.y;
                 } else {
                     ldmatrix_x4(fragment[i], lane.at(i * 16, step));
@@ -91,28 +92,22 @@ struct SharedKMajor {
         __device__ __forceinline__ explicit Right(const SharedKMajor& b)
             : p(b.p), lane(b.p, Acc::warp_n() * Acc::warp_cols + lane_index() / 16 * 8 + lane_index() % 8, lane_index() / 8 % 2) {}
 
-        // One ldmatrix.x4 fills two blocks of eight columns.
-        __device__ __forceinline__ void load(unsigned (&fragment)[Acc::col_blocks][2], int step) const {
+        __device__ __forceinline__ void load(unsigned (&fragment)[2][2], int pair, int step) const {
+            const bool two = pair * 2 + 1 < Acc::col_blocks;
             if constexpr (PAIRS && same<T, tf32>) {
 #pragma unroll
-                for (int i = 0; i < Acc::col_blocks; ++i) {
-                    const uint2 v = pair(p, Acc::warp_n() * Acc::warp_cols + i * 8 + lane_index() / 4, step);
+                for (int i = 0; i < (two ? 2 : 1); ++i) {
+                    const int row = Acc::warp_n() * Acc::warp_cols + pair * 16 + i * 8 + lane_index() / 4;
+                    const uint2 v = neighbours(p, row, step);
                     fragment[i][0] = v.x, fragment[i][1] = v.y;
                 }
+            } else if (two) {
+                ldmatrix_x4(fragment, lane.at(pair * 16, step));
             } else {
-#pragma unroll
-                for (int i = 0; i + 1 < Acc::col_blocks; i += 2) {
-                    unsigned both[4];
-                    ldmatrix_x4(both, lane.at(i * 8, step));
-                    fragment[i][0] = both[0], fragment[i][1] = both[1];
-                    fragment[i + 1][0] = both[2], fragment[i + 1][1] = both[3];
-                }
-                if constexpr (Acc::col_blocks % 2 == 1) {
-                    ldmatrix_x2(fragment[Acc::col_blocks - 1], lane.at(Acc::col_blocks * 8 - 8, step));
-                }
+                ldmatrix_x2(fragment[0], lane.at(pair * 16, step));
             }
-#pragma unroll
-            for (int i = 0; i < Acc::col_blocks; ++i) round_fragment<T>(fragment[i]);
+            round_fragment<T>(fragment[0]);
+            if (two) round_fragment<T>(fragment[1]);
         }
     };
 };
@@ -201,27 +196,21 @@ struct SharedMnMajor {
                                  : Place(lane_index() % 16, Acc::warp_n(), lane_index() / 16)),
               other(element_row<PAIRS>(1), Acc::warp_n(), lane_index() / 16) {}
 
-        __device__ __forceinline__ void load(unsigned (&fragment)[Acc::col_blocks][2], int step) const {
+        __device__ __forceinline__ void load(unsigned (&fragment)[2][2], int pair, int step) const {
+            const bool two = pair * 2 + 1 < Acc::col_blocks;
             if constexpr (same<T, tf32>) {
 #pragma unroll
-                for (int i = 0; i < Acc::col_blocks; ++i) {
-                    fragment[i][0] = element(p, lane.at(i * 2, step));
-                    fragment[i][1] = element(p, other.at(i * 2, step));
+                for (int i = 0; i < (two ? 2 : 1); ++i) {
+                    fragment[i][0] = element(p, lane.at(pair * 4 + i * 2, step));
+                    fragment[i][1] = element(p, other.at(pair * 4 + i * 2, step));
                 }
+            } else if (two) {
+                ldmatrix_x4_trans(fragment, shared_address(p) + lane.at(pair * 2, step));
             } else {
-#pragma unroll
-                for (int i = 0; i + 1 < Acc::col_blocks; i += 2) {
-                    unsigned both[4];
-                    ldmatrix_x4_trans(both, shared_address(p) + lane.at(i, step));
-                    fragment[i][0] = both[0], fragment[i][1] = both[1];
-                    fragment[i + 1][0] = both[2], fragment[i + 1][1] = both[3];
-                }
-                if constexpr (Acc::col_blocks % 2 == 1) {
-                    ldmatrix_x2_trans(fragment[Acc::col_blocks - 1], shared_address(p) + lane.at(Acc::col_blocks - 1, step));
-                }
+                ldmatrix_x2_trans(fragment[0], shared_address(p) + lane.at(pair * 2, step));
             }
-#pragma unroll
-            for (int i = 0; i < Acc::col_blocks; ++i) round_fragment<T>(fragment[i]);
+            round_fragment<T>(fragment[0]);
+            if (two) round_fragment<T>(fragment[1]);
         }
     };
 };
@@ -320,16 +309,16 @@ struct FragmentB {
         const E (&x)[L::size];
 
         __device__ __forceinline__ explicit Right(const FragmentB& b) : x(b.x) {}
-        __device__ __forceinline__ void load(unsigned (&fragment)[Acc::col_blocks][2], int step) const {
+        __device__ __forceinline__ void load(unsigned (&fragment)[2][2], int pair, int step) const {
 #pragma unroll
-            for (int i = 0; i < Acc::col_blocks; ++i) {
+            for (int i = 0; i < (pair * 2 + 1 < Acc::col_blocks ? 2 : 1); ++i) {
 #pragma unroll
                 for (int e = 0; e < 2; ++e) {
                     if constexpr (same<T, tf32>) {
-                        const int block = (step / 2 * L::col_blocks + i) * 4 + step % 2 * 2;
+                        const int block = (step / 2 * L::col_blocks + pair * 2 + i) * 4 + step % 2 * 2;
                         fragment[i][e] = to_bits(to<tf32>(x[block + e]));
                     } else {
-                        const int block = (step * L::col_blocks + i) * 4;
+                        const int block = (step * L::col_blocks + pair * 2 + i) * 4;
                         fragment[i][e] = pack2_from<T>(x[block + e * 2], x[block + e * 2 + 1]);
                     }
                 }
