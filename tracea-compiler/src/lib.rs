@@ -1,15 +1,59 @@
 //! The compiler of Tracea: tokens to typed loop nests, to scheduled programs, to CUDA C++.
 pub mod ast;
 mod check;
+pub mod emit;
 pub mod errors;
+pub mod lower;
 pub mod nest;
 mod parse;
 pub mod plan;
+pub mod program;
 pub mod schedule;
 
 use nest::Nest;
 use proc_macro2::TokenStream;
 use schedule::spec::ScheduleSpec;
+
+/// Every instance under every schedule: one list of variants a nest.
+///
+/// Schedules that the user pinned for a target stand in for the compiler's own there.
+pub fn variants(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<Vec<plan::Variant>>> {
+    let mut errors = errors::Errors::default();
+    let mut all = Vec::new();
+    for nest in nests {
+        let mut variants = Vec::new();
+        for target in schedule::target::TARGETS {
+            let pinned: Vec<&ScheduleSpec> =
+                kernel.schedules.iter().filter(|spec| spec.target == target.name).collect();
+            for spec in &pinned {
+                match lower::lower_pinned(nest, target, spec) {
+                    Ok(program) => variants.push(variant(nest, &program, "pinned")),
+                    Err(error) => errors.push(blame(spec, error)),
+                }
+            }
+            if pinned.is_empty() {
+                match lower::lower_chosen(nest, target) {
+                    Ok((program, why)) => variants.push(variant(nest, &program, &why)),
+                    Err(error) => errors.at(&kernel.item.sig.ident, error.message),
+                }
+            }
+        }
+        all.push(variants);
+    }
+    errors.finish()?;
+    Ok(all)
+}
+
+fn variant(nest: &Nest, program: &program::Program, why: &str) -> plan::Variant {
+    emit::launch_plan(nest, program, emit::emit(nest, program), why)
+}
+
+/// The error on the option that causes it.
+fn blame(spec: &ScheduleSpec, error: schedule::ScheduleError) -> syn::Error {
+    let option = error.option.and_then(|name| spec.options.iter().find(|option| option.name == name));
+    let span = option.map_or(spec.target_span, |option| option.value_span);
+    syn::Error::new(span, error.message)
+}
 
 /// The front half: a kernel's tokens to its nests, one an instance, and the schedules written on it.
 pub fn front(attr: TokenStream, item: TokenStream) -> syn::Result<(Vec<Nest>, Vec<ScheduleSpec>)> {

@@ -6,6 +6,7 @@
 #include "tracea/dot.cuh"
 #include "tracea/exchange.cuh"
 #include "tracea/fast_div.cuh"
+#include "tracea/grid.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/math.cuh"
 #include "tracea/operand.cuh"

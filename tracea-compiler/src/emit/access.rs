@@ -1,0 +1,269 @@
+//! Copies, loads and stores: lambdas that say where a row or an element of a tile lies.
+
+use super::Emitter;
+use crate::nest::{AxisId, AxisKind, Extent, Int};
+use crate::program::shared::SharedId;
+use crate::program::{Access, AccessForm, Copy, Domain, VarId};
+
+impl Emitter<'_> {
+    pub fn copy(&mut self, copy: &Copy) {
+        let shared = self.program.shared(copy.shared);
+        let to = self.slot(&shared.name, copy.slot.as_ref(), shared);
+        let tile = super::tile_name(&shared.name);
+        match copy.source.form {
+            AccessForm::Contiguous { rows, cols } => {
+                let head = format!("copy_rows_async<{tile}, THREADS, {}>({to}, ", self.align(&copy.source));
+                let tail = format!(", {});", self.valid_cols(cols));
+                self.lambda(&copy.source, rows, None, &head, &tail, false, LambdaParams::Row);
+            }
+            AccessForm::Scattered { rows, cols } => {
+                let head = format!("copy_elements<{tile}, THREADS>({to}, ");
+                self.lambda(&copy.source, rows, cols, &head, ");", false, LambdaParams::RowCol);
+            }
+        }
+    }
+
+    pub fn load(&mut self, target: VarId, source: &Access) {
+        let var = self.program.var(target);
+        let name = |id| self.program.layout(id).name.clone();
+        match (var.domain, source.form) {
+            (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
+                let head = format!("load_tile_vec<{}, {}>({}, ", name(id), self.align(source), var.name);
+                let tail = format!(", {});", self.valid_cols(cols));
+                self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+            }
+            (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
+                let head = format!("load_tile<{}>({}, ", name(id), var.name);
+                self.lambda(source, rows, cols, &head, ");", false, LambdaParams::RowCol);
+            }
+            (Domain::Rows(id), AccessForm::Scattered { rows, .. } | AccessForm::Contiguous { rows, .. }) => {
+                let head = format!("load_rows<{}>({}, ", name(id), var.name);
+                self.lambda(source, rows, None, &head, ");", false, LambdaParams::Row);
+            }
+            (Domain::Cols(id), AccessForm::Scattered { cols, .. }) => {
+                let head = format!("load_cols<{}>({}, ", name(id), var.name);
+                self.lambda(source, None, cols, &head, ");", false, LambdaParams::Col);
+            }
+            (Domain::Cols(id), AccessForm::Contiguous { cols, .. }) => {
+                let head = format!("load_cols<{}>({}, ", name(id), var.name);
+                self.lambda(source, None, Some(cols), &head, ");", false, LambdaParams::Col);
+            }
+            (Domain::Once, _) => {
+                let (lines, pointer, valid) = self.place(source, None, None);
+                self.out.line("{");
+                self.out.indent();
+                for line in lines {
+                    self.out.line(line);
+                }
+                let ty = var.ty.cuda();
+                let read = format!("to<{ty}>(*({pointer}))");
+                let value = if valid == "true" { read } else { format!("{valid} ? {read} : {ty}{{}}") };
+                self.out.line(format!("{} = {value};", var.name));
+                self.out.dedent();
+                self.out.line("}");
+            }
+        }
+    }
+
+    pub fn store(&mut self, value: VarId, target: &Access, staging: Option<SharedId>) {
+        let var = self.program.var(value);
+        let name = |id| self.program.layout(id).name.clone();
+        let ty = self.nest.tensor(target.tensor).dtype.cuda();
+        match (var.domain, target.form) {
+            (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
+                let align = self.align(target);
+                let head = match staging {
+                    Some(shared) => {
+                        let shared = self.program.shared(shared);
+                        format!(
+                            "store_tile_staged<{}, {}, THREADS, {align}>({}, {}, ",
+                            name(id),
+                            super::tile_name(&shared.name),
+                            var.name,
+                            shared.name
+                        )
+                    }
+                    None => format!("store_tile<{}, {align}, {ty}>({}, ", name(id), var.name),
+                };
+                let tail = format!(", {});", self.valid_cols(cols));
+                self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
+            }
+            (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
+                let head = format!("store_tile_elements<{}, {ty}>({}, ", name(id), var.name);
+                self.lambda(target, rows, cols, &head, ");", true, LambdaParams::RowCol);
+            }
+            (Domain::Rows(id), AccessForm::Scattered { rows, .. } | AccessForm::Contiguous { rows, .. }) => {
+                let head = format!("store_rows<{}, {ty}>({}, ", name(id), var.name);
+                self.lambda(target, rows, None, &head, ");", true, LambdaParams::Row);
+            }
+            (Domain::Cols(id), AccessForm::Scattered { cols, .. }) => {
+                let head = format!("store_cols<{}, {ty}>({}, ", name(id), var.name);
+                self.lambda(target, None, cols, &head, ");", true, LambdaParams::Col);
+            }
+            (Domain::Cols(id), AccessForm::Contiguous { cols, .. }) => {
+                let head = format!("store_cols<{}, {ty}>({}, ", name(id), var.name);
+                self.lambda(target, None, Some(cols), &head, ");", true, LambdaParams::Col);
+            }
+            (Domain::Once, _) => {
+                let (lines, pointer, valid) = self.place(target, None, None);
+                let condition = if valid == "true" { String::new() } else { format!(" && {valid}") };
+                self.out.line("if (threadIdx.x == 0) {");
+                self.out.indent();
+                for line in lines {
+                    self.out.line(line);
+                }
+                let value = format!("to<{ty}>({})", var.name);
+                let write = format!("*({pointer}) = {value};");
+                self.out.line(if condition.is_empty() { write } else { format!("if ({valid}) {write}") });
+                self.out.dedent();
+                self.out.line("}");
+            }
+        }
+    }
+
+    fn align(&self, access: &Access) -> String {
+        format!("ALIGN_{}", self.nest.tensor(access.tensor).name.to_uppercase())
+    }
+
+    /// How many of the tile's columns exist, counted from its first.
+    fn valid_cols(&self, cols: AxisId) -> String {
+        let (limit, start) = (self.limit(cols), self.start(cols));
+        if start == "0" { limit } else { format!("{limit} - {start}") }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn lambda(
+        &mut self,
+        access: &Access,
+        rows: Option<AxisId>,
+        cols: Option<AxisId>,
+        head: &str,
+        tail: &str,
+        writes: bool,
+        params: LambdaParams,
+    ) {
+        let ty = self.nest.tensor(access.tensor).dtype.cuda();
+        let result = if writes { format!("RowTarget<{ty}>") } else { format!("RowSource<{ty}>") };
+        let (lines, pointer, valid) = self.place(access, rows, cols);
+        let params = match (params, rows.is_some(), cols.is_some()) {
+            (LambdaParams::Row, true, _) => "int row",
+            (LambdaParams::Row, false, _) | (LambdaParams::Col, _, false) => "int",
+            (LambdaParams::Col, _, true) => "int col",
+            (LambdaParams::RowCol, true, true) => "int row, int col",
+            (LambdaParams::RowCol, false, true) => "int, int col",
+            (LambdaParams::RowCol, true, false) => "int row, int",
+            (LambdaParams::RowCol, false, false) => "int, int",
+        };
+        self.out.line(format!("{head}[&]({params}) -> {result} {{"));
+        self.out.indent();
+        for line in lines {
+            self.out.line(line);
+        }
+        self.out.line(format!("return {{{pointer}, {valid}}};"));
+        self.out.dedent();
+        self.out.line(format!("}}{tail}"));
+    }
+
+    /// Lines that name the coordinates, the element's address, and whether it exists. A contiguous access starts at its
+    /// block's first column.
+    fn place(&self, access: &Access, rows: Option<AxisId>, cols: Option<AxisId>) -> (Vec<String>, String, String) {
+        let mut lines = Vec::new();
+        let mut valid = Vec::new();
+        // An axis' own name stands for its coordinate inside the lambda.
+        let mut named: Vec<AxisId> = Vec::new();
+        for (axis, offset) in [(rows, "row"), (cols, "col")] {
+            let Some(axis) = axis else { continue };
+            if self.nest.axis(axis).kind == AxisKind::Each || !access_mentions(access, axis) {
+                continue;
+            }
+            let start = self.start(axis);
+            let at = if start == "0" { offset.to_string() } else { format!("{start} + {offset}") };
+            lines.push(format!("const int {} = {at};", self.local_name(axis)));
+            named.push(axis);
+            if let Extent::Flat(dims) = &self.nest.axis(axis).extent {
+                for part in 0..dims.len() {
+                    if access.index.iter().any(|int| mentions_part(int, axis, part)) {
+                        let value = self.flat_part(axis, part, &self.local_name(axis));
+                        lines.push(format!("const int {} = {value};", self.part_name(axis, part)));
+                    }
+                }
+            }
+        }
+        for axis in &access.limits {
+            if named.contains(axis) {
+                valid.push(format!("{} < {}", self.local_name(*axis), self.limit(*axis)));
+            }
+        }
+        let coordinate = |axis: AxisId| if named.contains(&axis) { self.local_name(axis) } else { self.start(axis) };
+        let flat = |axis: AxisId, part: usize| {
+            if named.contains(&axis) {
+                self.part_name(axis, part)
+            } else {
+                self.flat_part(axis, part, &self.start(axis))
+            }
+        };
+        let tensor = self.nest.tensor(access.tensor);
+        let name = &self.program.names.tensors[access.tensor.index()];
+        let mut pointer = name.clone();
+        let last = access.index.len().saturating_sub(1);
+        for (at, int) in access.index.iter().enumerate() {
+            let mut text = self.int_with(int, &coordinate, &flat);
+            if access.inside.contains(&at) {
+                let local = format!("{name}_at{at}");
+                lines.push(format!("const int {local} = {text};"));
+                let size = &self.program.names.dims[tensor.dims[at].index()];
+                valid.push(format!("unsigned({local}) < unsigned({size})"));
+                text = local;
+            }
+            if text == "0" {
+                continue;
+            }
+            let simple = text.chars().all(|c| c.is_alphanumeric() || c == '_');
+            let text = if simple { text } else { format!("({text})") };
+            if at == last {
+                pointer += &format!(" + {text}");
+            } else {
+                pointer += &format!(" + {text} * {}", crate::program::stride_name(name, at));
+            }
+        }
+        let valid = if valid.is_empty() { "true".to_string() } else { valid.join(" && ") };
+        (lines, pointer, valid)
+    }
+
+    fn local_name(&self, axis: AxisId) -> String {
+        self.axis_name(axis).to_string()
+    }
+
+    fn part_name(&self, axis: AxisId, part: usize) -> String {
+        let Extent::Flat(dims) = &self.nest.axis(axis).extent else { return self.local_name(axis) };
+        format!("{}_{}", self.axis_name(axis), self.program.names.dims[dims[part].index()].to_lowercase())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum LambdaParams {
+    Row,
+    Col,
+    RowCol,
+}
+
+fn access_mentions(access: &Access, axis: AxisId) -> bool {
+    let contiguous = matches!(access.form, AccessForm::Contiguous { cols, .. } if cols == axis);
+    !contiguous && access.index.iter().any(|int| mentions(int, axis))
+}
+
+fn mentions(int: &Int, axis: AxisId) -> bool {
+    match int {
+        Int::Axis(a) | Int::FlatCoord(a, _) => *a == axis,
+        Int::Binary(_, a, b) => mentions(a, axis) || mentions(b, axis),
+        _ => false,
+    }
+}
+
+fn mentions_part(int: &Int, axis: AxisId, part: usize) -> bool {
+    match int {
+        Int::FlatCoord(a, p) => *a == axis && *p == part,
+        Int::Binary(_, a, b) => mentions_part(a, axis, part) || mentions_part(b, axis, part),
+        _ => false,
+    }
+}

@@ -1,0 +1,308 @@
+//! Expressions: registers, coordinates and numbers as C++ spells them.
+
+use super::Emitter;
+use crate::nest::{AxisId, AxisKind, BinaryOp, CompareOp, Extent, Int, IntOp, Predicate, UnaryOp};
+use crate::plan;
+use crate::program::{Domain, Expr, Scalar, VarId};
+
+impl Emitter<'_> {
+    /// The expression as a value of the type.
+    pub fn converted(&self, expr: &Expr, ty: Scalar, domain: Domain) -> String {
+        match (expr, self.type_of(expr)) {
+            (Expr::Convert(to, inner), _) if *to == ty => {
+                let from = self.type_of(inner);
+                let text = self.expr(inner, domain);
+                if from == ty { text } else { format!("to<{}>({text})", ty.cuda()) }
+            }
+            (_, from) if from == ty => self.expr(expr, domain),
+            _ => format!("to<{}>({})", ty.cuda(), self.expr(expr, domain)),
+        }
+    }
+
+    fn type_of(&self, expr: &Expr) -> Scalar {
+        match expr {
+            Expr::Number(_) => Scalar::Float,
+            Expr::Int(_) => Scalar::Int,
+            Expr::Predicate(_) | Expr::Compare(..) => Scalar::Bool,
+            Expr::Param(at) => match self.nest.scalars[*at].dtype {
+                crate::nest::Dtype::I32 => Scalar::Int,
+                _ => Scalar::Float,
+            },
+            Expr::Var(id) => self.program.var(*id).ty,
+            Expr::Convert(ty, _) => *ty,
+            Expr::Unary(UnaryOp::Not, _) => Scalar::Bool,
+            Expr::Unary(_, a) => arithmetic(self.type_of(a)),
+            Expr::Binary(BinaryOp::And | BinaryOp::Or, ..) => Scalar::Bool,
+            Expr::Binary(_, a, _) => arithmetic(self.type_of(a)),
+            Expr::Select(_, a, b) => match (self.type_of(a), self.type_of(b)) {
+                (a, b) if a == b => a,
+                (a, _) => arithmetic(a),
+            },
+            Expr::Call(..) => Scalar::Float,
+        }
+    }
+
+    /// An operand of arithmetic: 16-bit values widen to float.
+    fn operand_of(&self, expr: &Expr, domain: Domain) -> String {
+        let ty = self.type_of(expr);
+        self.converted_to_arithmetic(expr, arithmetic(ty), domain)
+    }
+
+    fn converted_to_arithmetic(&self, expr: &Expr, ty: Scalar, domain: Domain) -> String {
+        if self.type_of(expr) == ty {
+            let text = self.expr(expr, domain);
+            return if is_tight(expr) { text } else { format!("({text})") };
+        }
+        format!("to<{}>({})", ty.cuda(), self.expr(expr, domain))
+    }
+
+    pub fn expr(&self, expr: &Expr, domain: Domain) -> String {
+        match expr {
+            Expr::Number(number) => float_literal(*number),
+            Expr::Int(int) => self.int(int, domain),
+            Expr::Predicate(predicate) => self.predicate(predicate, domain),
+            Expr::Param(at) => self.program.names.scalars[*at].clone(),
+            Expr::Var(id) => self.read(*id, domain),
+            Expr::Convert(ty, inner) => self.converted(&Expr::Convert(*ty, inner.clone()), *ty, domain),
+            Expr::Unary(op, a) => {
+                let text = self.operand_of(a, domain);
+                match op {
+                    UnaryOp::Neg => format!("-{text}"),
+                    UnaryOp::Not => format!("!{text}"),
+                    _ => format!("{}({})", unary_name(*op), strip(&text)),
+                }
+            }
+            Expr::Binary(op, a, b) => {
+                let ty = arithmetic(self.type_of(a));
+                let (a, b) = (self.converted_to_arithmetic(a, ty, domain), self.converted_to_arithmetic(b, ty, domain));
+                match op {
+                    BinaryOp::Add => format!("{a} + {b}"),
+                    BinaryOp::Sub => format!("{a} - {b}"),
+                    BinaryOp::Mul => format!("{a} * {b}"),
+                    BinaryOp::Div => format!("{a} / {b}"),
+                    BinaryOp::Rem if ty == Scalar::Float => format!("fmodf({}, {})", strip(&a), strip(&b)),
+                    BinaryOp::Rem => format!("{a} % {b}"),
+                    BinaryOp::Min => format!("min({}, {})", strip(&a), strip(&b)),
+                    BinaryOp::Max => format!("max({}, {})", strip(&a), strip(&b)),
+                    BinaryOp::Pow => format!("pow({}, {})", strip(&a), strip(&b)),
+                    BinaryOp::And => format!("{a} && {b}"),
+                    BinaryOp::Or => format!("{a} || {b}"),
+                }
+            }
+            Expr::Compare(op, a, b) => {
+                let ty = arithmetic(self.type_of(a));
+                let (a, b) = (self.converted_to_arithmetic(a, ty, domain), self.converted_to_arithmetic(b, ty, domain));
+                format!("{a} {} {b}", compare_name(*op))
+            }
+            Expr::Select(c, a, b) => {
+                let ty = self.type_of(expr);
+                let c = self.expr(c, domain);
+                let (a, b) = (self.converted_to_arithmetic(a, ty, domain), self.converted_to_arithmetic(b, ty, domain));
+                format!("{c} ? {a} : {b}")
+            }
+            Expr::Call(name, args) => {
+                let args: Vec<String> =
+                    args.iter().map(|arg| strip(&self.operand_of(arg, domain)).to_string()).collect();
+                format!("functions::{name}({})", args.join(", "))
+            }
+        }
+    }
+
+    /// A variable at the place where a loop over `domain` is.
+    fn read(&self, id: VarId, domain: Domain) -> String {
+        let var = self.program.var(id);
+        let slot = |name: &str, kind: &str| format!("{}[{name}::{kind}(r)]", var.name);
+        match (var.domain, domain) {
+            (Domain::Once, _) => var.name.clone(),
+            (a, b) if a == b => format!("{}[r]", var.name),
+            (Domain::Rows(_), Domain::Tile(id)) => slot(&self.program.layout(id).name, "row_slot"),
+            (Domain::Cols(_), Domain::Tile(id)) => slot(&self.program.layout(id).name, "col_slot"),
+            _ => format!("{}[r]", var.name),
+        }
+    }
+
+    /// An element's coordinate along an axis, for the register that a loop over `domain` is at.
+    pub fn coordinate(&self, axis: AxisId, domain: Domain) -> String {
+        let start = self.start(axis);
+        if self.nest.axis(axis).kind == AxisKind::Each {
+            return start;
+        }
+        let layout = |id| self.program.layout(id);
+        let offset = match domain {
+            Domain::Tile(id) if layout(id).row_axis == Some(axis) => format!("{}::row(r)", layout(id).name),
+            Domain::Tile(id) => format!("{}::col(r)", layout(id).name),
+            Domain::Rows(id) => format!("{}::row_at(r)", layout(id).name),
+            Domain::Cols(id) => format!("{}::col_at(r)", layout(id).name),
+            Domain::Once => return start,
+        };
+        if start == "0" { offset } else { format!("({start} + {offset})") }
+    }
+
+    pub fn int(&self, int: &Int, domain: Domain) -> String {
+        self.int_with(int, &|axis| self.coordinate(axis, domain), &|axis, part| {
+            self.flat_part(axis, part, &self.coordinate(axis, domain))
+        })
+    }
+
+    /// Component `part` of a flat axis at `at`, by division.
+    pub fn flat_part(&self, axis: AxisId, part: usize, at: &str) -> String {
+        let Extent::Flat(dims) = &self.nest.axis(axis).extent else { return at.to_string() };
+        let tail = |from: usize| -> Vec<usize> { dims[from..].iter().map(|dim| dim.index()).collect() };
+        let divide = |text: &str, dims: &[usize], rest: bool| {
+            let known: Option<i64> = dims.iter().map(|dim| self.nest.dims[*dim].known).product();
+            match known {
+                Some(size) => format!("{text} {} {size}", if rest { "%" } else { "/" }),
+                None => format!("{}.{}({text})", self.divisor(dims), if rest { "rem" } else { "div" }),
+            }
+        };
+        if dims.len() == 1 {
+            return at.to_string();
+        }
+        let inner = if part == 0 { at.to_string() } else { divide(at, &tail(part), true) };
+        if part + 1 == dims.len() {
+            return inner;
+        }
+        let inner = if part == 0 || inner.ends_with(')') { inner } else { format!("({inner})") };
+        divide(&inner, &tail(part + 1), false)
+    }
+
+    fn divisor(&self, dims: &[usize]) -> String {
+        self.program
+            .params
+            .iter()
+            .find(|param| matches!(&param.arg, plan::Arg::DivideByDims(known) if known == dims))
+            .map_or_else(String::new, |param| param.name.clone())
+    }
+
+    pub fn int_with(
+        &self,
+        int: &Int,
+        coordinate: &dyn Fn(AxisId) -> String,
+        flat: &dyn Fn(AxisId, usize) -> String,
+    ) -> String {
+        match int {
+            Int::Const(value) => value.to_string(),
+            Int::Dim(dim) => self.program.names.dims[dim.index()].clone(),
+            Int::Scalar(scalar) => self.program.names.scalars[scalar.index()].clone(),
+            Int::Axis(axis) => coordinate(*axis),
+            Int::FlatCoord(axis, part) => flat(*axis, *part),
+            Int::BlockStart(axis) => self.start(*axis),
+            Int::BlockEnd(axis) => {
+                format!("min({} + {}, {})", self.start(*axis), self.block_name(*axis), self.limit(*axis))
+            }
+            Int::Binary(op, a, b) => {
+                let inner = |int: &Int| {
+                    let text = self.int_with(int, coordinate, flat);
+                    match int {
+                        Int::Binary(IntOp::Min | IntOp::Max, ..) => text,
+                        Int::Const(value) if *value < 0 => format!("({text})"),
+                        Int::FlatCoord(..) if text.contains(' ') => format!("({text})"),
+                        // A product binds tighter than the sum around it.
+                        Int::Binary(IntOp::Mul, ..) if matches!(op, IntOp::Add | IntOp::Sub) => text,
+                        Int::Binary(..) => format!("({text})"),
+                        _ => text,
+                    }
+                };
+                let (a, b) = (inner(a), inner(b));
+                match op {
+                    IntOp::Add => format!("{a} + {b}"),
+                    IntOp::Sub => format!("{a} - {b}"),
+                    IntOp::Mul => format!("{a} * {b}"),
+                    IntOp::Div => format!("{a} / {b}"),
+                    IntOp::Rem => format!("{a} % {b}"),
+                    IntOp::Min => format!("min({}, {})", strip(&a), strip(&b)),
+                    IntOp::Max => format!("max({}, {})", strip(&a), strip(&b)),
+                }
+            }
+        }
+    }
+
+    pub fn predicate(&self, predicate: &Predicate, domain: Domain) -> String {
+        match predicate {
+            Predicate::Const(value) => value.to_string(),
+            Predicate::Compare(op, a, b) => {
+                format!("{} {} {}", self.int(a, domain), compare_name(*op), self.int(b, domain))
+            }
+            Predicate::And(a, b) => format!("({}) && ({})", self.predicate(a, domain), self.predicate(b, domain)),
+            Predicate::Or(a, b) => format!("({}) || ({})", self.predicate(a, domain), self.predicate(b, domain)),
+            Predicate::Not(a) => format!("!({})", self.predicate(a, domain)),
+        }
+    }
+}
+
+fn arithmetic(ty: Scalar) -> Scalar {
+    match ty {
+        Scalar::F16 | Scalar::Bf16 | Scalar::Tf32 | Scalar::Float => Scalar::Float,
+        Scalar::Int => Scalar::Int,
+        Scalar::Bool => Scalar::Bool,
+    }
+}
+
+fn is_tight(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(number) => *number >= 0.0,
+        Expr::Param(_) | Expr::Var(_) | Expr::Call(..) | Expr::Convert(..) => true,
+        Expr::Unary(op, _) => !matches!(op, UnaryOp::Neg | UnaryOp::Not),
+        Expr::Binary(op, ..) => matches!(op, BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow),
+        Expr::Int(int) => matches!(int, Int::Const(_) | Int::Dim(_) | Int::Scalar(_)),
+        Expr::Predicate(_) | Expr::Compare(..) | Expr::Select(..) => false,
+    }
+}
+
+/// Without the parentheses that enclose all of it.
+fn strip(text: &str) -> &str {
+    let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) else { return text };
+    let mut depth = 0;
+    for c in inner.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return text,
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    inner
+}
+
+fn float_literal(number: f64) -> String {
+    if number.is_nan() {
+        return "nan()".into();
+    }
+    if number.is_infinite() || (number as f32).is_infinite() {
+        return if number > 0.0 { "infinity()".into() } else { "-infinity()".into() };
+    }
+    let text = format!("{:?}", number as f32);
+    format!("{text}f")
+}
+
+fn compare_name(op: CompareOp) -> &'static str {
+    match op {
+        CompareOp::Lt => "<",
+        CompareOp::Le => "<=",
+        CompareOp::Gt => ">",
+        CompareOp::Ge => ">=",
+        CompareOp::Eq => "==",
+        CompareOp::Ne => "!=",
+    }
+}
+
+fn unary_name(op: UnaryOp) -> &'static str {
+    match op {
+        UnaryOp::Neg | UnaryOp::Not => "",
+        UnaryOp::Abs => "abs",
+        UnaryOp::Exp => "exp",
+        UnaryOp::Exp2 => "exp2",
+        UnaryOp::Log => "log",
+        UnaryOp::Log2 => "log2",
+        UnaryOp::Sqrt => "sqrt",
+        UnaryOp::Rsqrt => "rsqrt",
+        UnaryOp::Recip => "recip",
+        UnaryOp::Tanh => "tanh",
+        UnaryOp::Sin => "sin",
+        UnaryOp::Cos => "cos",
+        UnaryOp::Erf => "erf",
+        UnaryOp::Floor => "floor",
+        UnaryOp::Ceil => "ceil",
+        UnaryOp::Round => "round",
+    }
+}

@@ -1,0 +1,34 @@
+//! [`Program`] → launch plan: the numbers and recipes that the runtime interprets.
+
+use crate::lower::extent_dims;
+use crate::nest::{AxisKind, Nest};
+use crate::plan::{GridAxis, Variant};
+use crate::program::Program;
+
+/// The plan of a lowered kernel beside its source.
+pub fn launch_plan(nest: &Nest, program: &Program, source: String, why: &str) -> Variant {
+    let grid = program
+        .grid
+        .iter()
+        .map(|grid| {
+            let axis = nest.axis(grid.axis);
+            let block = if axis.kind == AxisKind::Each { 1 } else { grid.block };
+            GridAxis { dims: extent_dims(&axis.extent), block }
+        })
+        .collect();
+    Variant {
+        target: program.target.clone(),
+        schedule: program.schedule.clone(),
+        why: why.to_string(),
+        source,
+        entry: program.entry.clone(),
+        threads: program.threads,
+        shared_bytes: program.shared_bytes,
+        grid,
+        args: program.params.iter().map(|param| param.arg.clone()).collect(),
+        aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
+        // What the register file holds for one block of these threads.
+        max_registers: (65536 / program.threads).min(255) / 8 * 8,
+        promised_sass: program.promised_sass.clone(),
+    }
+}

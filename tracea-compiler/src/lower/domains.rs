@@ -1,0 +1,226 @@
+//! Which registers hold a value: one layout for each pair of axes, anchored by the dots.
+//!
+//! A dot fixes the layout of its result; tiles that share an axis with a dot's result take a layout whose slices agree with
+//! it; everything else is spread over threads so that neighbouring threads touch neighbouring memory. A tile of one axis is a
+//! slice of the first layout that has the axis, so that it combines with tiles without moving.
+
+use super::analysis::{Facts, is_tiled};
+use crate::nest::{AxisId, Dtype, Int, Nest, Op, ValueId};
+use crate::program::Domain;
+use crate::program::layout::{Layout, LayoutId, LayoutKind};
+use crate::schedule::{Schedule, ScheduleError, layouts};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub struct Domains {
+    pub layouts: Vec<Layout>,
+    pairs: BTreeMap<(AxisId, AxisId), LayoutId>,
+    singles: BTreeMap<AxisId, Domain>,
+}
+
+fn key(a: AxisId, b: AxisId) -> (AxisId, AxisId) {
+    (a.min(b), a.max(b))
+}
+
+impl Domains {
+    pub fn choose(
+        nest: &Nest,
+        facts: &Facts,
+        schedule: &Schedule,
+        skipped: &BTreeSet<ValueId>,
+    ) -> Result<Domains, ScheduleError> {
+        let mut domains = Domains { layouts: Vec::new(), pairs: BTreeMap::new(), singles: BTreeMap::new() };
+        for dot in &facts.dots {
+            if !domains.pairs.contains_key(&key(dot.m, dot.n)) {
+                let layout = if dot.dtype == Dtype::F32 {
+                    domains.blocked(nest, schedule, Some(dot.m), dot.n, 4)?
+                } else {
+                    domains.mma(schedule, dot.m, dot.n)
+                };
+                domains.add(nest, layout);
+            }
+        }
+        let mut singles = Vec::new();
+        for id in facts.order.iter().filter(|id| !skipped.contains(id)) {
+            let value = nest.value(*id);
+            let axes: Vec<AxisId> = value.ty.axes.iter().copied().filter(|axis| is_tiled(nest, *axis)).collect();
+            match axes[..] {
+                [] => {}
+                [a] => singles.push(a),
+                [a, b] if a == b => {
+                    return Err(ScheduleError::new(format!(
+                        "a tile spans `{}` twice -- use another loop variable for one of its axes",
+                        nest.axis(a).name
+                    )));
+                }
+                [a, b] => {
+                    if !domains.pairs.contains_key(&key(a, b)) {
+                        let layout = domains.derived(nest, facts, schedule, a, b)?;
+                        domains.add(nest, layout);
+                    }
+                }
+                _ => {
+                    return Err(ScheduleError::new(
+                        "tiles of more than two axes are not supported yet -- loop over one of them with each(..)",
+                    ));
+                }
+            }
+        }
+        for axis in singles {
+            if !domains.singles.contains_key(&axis) {
+                let layout = domains.blocked(nest, schedule, None, axis, widest(nest, facts))?;
+                domains.add(nest, layout);
+            }
+        }
+        Ok(domains)
+    }
+
+    fn add(&mut self, nest: &Nest, mut layout: Layout) -> LayoutId {
+        let id = LayoutId(self.layouts.len() as u32);
+        layout.name = self.name(nest, &layout);
+        match layout.row_axis {
+            Some(row) => {
+                self.pairs.insert(key(row, layout.col_axis), id);
+                self.singles.entry(row).or_insert(Domain::Rows(id));
+                self.singles.entry(layout.col_axis).or_insert(Domain::Cols(id));
+            }
+            None => {
+                self.singles.insert(layout.col_axis, Domain::Tile(id));
+            }
+        }
+        self.layouts.push(layout);
+        id
+    }
+
+    fn name(&self, nest: &Nest, layout: &Layout) -> String {
+        let word = |axis: AxisId| {
+            let name = &nest.axis(axis).name;
+            if name == ".." { "Whole".to_string() } else { capitalised(name) }
+        };
+        let base = format!("{}{}Tile", layout.row_axis.map(word).unwrap_or_default(), word(layout.col_axis));
+        let mut name = base.clone();
+        let mut count = 1;
+        while self.layouts.iter().any(|other| other.name == name) {
+            count += 1;
+            name = format!("{base}{count}");
+        }
+        name
+    }
+
+    fn mma(&self, schedule: &Schedule, rows: AxisId, cols: AxisId) -> Layout {
+        Layout {
+            name: String::new(),
+            kind: LayoutKind::Mma16816 { warps_m: schedule.warps.0, warps_n: schedule.warps.1 },
+            row_axis: Some(rows),
+            col_axis: cols,
+            rows: schedule.blocks[rows.index()].unwrap_or(1),
+            cols: schedule.blocks[cols.index()].unwrap_or(1),
+        }
+    }
+
+    fn blocked(
+        &self,
+        nest: &Nest,
+        schedule: &Schedule,
+        rows: Option<AxisId>,
+        cols: AxisId,
+        widest: u32,
+    ) -> Result<Layout, ScheduleError> {
+        let count = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+        let (height, width) = (rows.map_or(1, count), count(cols));
+        let threads = schedule.threads();
+        let Some((threads_m, threads_n, vec)) = layouts::blocked(height, width, threads, widest) else {
+            let names =
+                rows.iter().chain([&cols]).map(|axis| format!("`{}`", nest.axis(*axis).name)).collect::<Vec<_>>();
+            return Err(ScheduleError::about(
+                nest.axis(cols).name.clone(),
+                format!(
+                    "{threads} threads cannot share a {height} × {width} tile of {} evenly -- use block sizes that are powers of two, or fewer warps",
+                    names.join(", ")
+                ),
+            ));
+        };
+        Ok(Layout {
+            name: String::new(),
+            kind: LayoutKind::Blocked { threads_m, threads_n, vec },
+            row_axis: rows,
+            col_axis: cols,
+            rows: height,
+            cols: width,
+        })
+    }
+
+    /// A layout for a pair that is no dot's result.
+    fn derived(
+        &self,
+        nest: &Nest,
+        facts: &Facts,
+        schedule: &Schedule,
+        a: AxisId,
+        b: AxisId,
+    ) -> Result<Layout, ScheduleError> {
+        let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+        let tensor_cores = facts.dots.iter().any(|dot| dot.dtype != Dtype::F32);
+        if tensor_cores {
+            let fits_rows = |axis: AxisId| block(axis).is_multiple_of(16 * schedule.warps.0);
+            let fits_cols = |axis: AxisId| block(axis).is_multiple_of(8 * schedule.warps.1);
+            for (rows, cols) in [(a, b), (b, a)] {
+                let anchored = facts.dots.iter().any(|dot| dot.m == rows) || facts.dots.iter().any(|dot| dot.n == cols);
+                if anchored && fits_rows(rows) && fits_cols(cols) {
+                    return Ok(self.mma(schedule, rows, cols));
+                }
+            }
+        }
+        let contiguous = |axis: AxisId| {
+            facts.order.iter().any(|id| {
+                let value = nest.value(*id);
+                matches!(&value.op, Op::Load { index, .. } if index.last() == Some(&Int::Axis(axis)))
+                    && value.ty.axes.contains(&a)
+                    && value.ty.axes.contains(&b)
+            })
+        };
+        let (rows, cols) = if contiguous(a) && !contiguous(b) { (b, a) } else { (a, b) };
+        self.blocked(nest, schedule, Some(rows), cols, widest(nest, facts))
+    }
+
+    /// Where a tile of these axes lives.
+    pub fn of(&self, axes: &[AxisId]) -> Domain {
+        match axes {
+            [a] => self.singles.get(a).copied().unwrap_or(Domain::Once),
+            [a, b] => self.pairs.get(&key(*a, *b)).map_or(Domain::Once, |id| Domain::Tile(*id)),
+            _ => Domain::Once,
+        }
+    }
+
+    /// Whether a one-axis tile in `from` can be read where a loop runs over `to`.
+    pub fn agrees(&self, layouts: &[Layout], from: Domain, to: Domain) -> bool {
+        let layout = |id: LayoutId| &layouts[id.0 as usize];
+        match (from, to) {
+            (Domain::Once, _) => true,
+            (a, b) if a == b => true,
+            (Domain::Rows(a), Domain::Tile(b) | Domain::Rows(b)) => {
+                layout(a).row_axis == layout(b).row_axis && layout(a).shares_rows(layout(b))
+            }
+            (Domain::Cols(a), Domain::Tile(b) | Domain::Cols(b)) => {
+                layout(a).col_axis == layout(b).col_axis && layout(a).shares_cols(layout(b))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Elements in 16 bytes of the narrowest dtype that the kernel reads or writes.
+fn widest(nest: &Nest, facts: &Facts) -> u32 {
+    if facts.dots.iter().any(|dot| dot.dtype == Dtype::F32) {
+        return 4;
+    }
+    16 / nest.tensors.iter().map(|tensor| tensor.dtype.bytes()).min().unwrap_or(4)
+}
+
+fn capitalised(name: &str) -> String {
+    name.split('_')
+        .map(|part| {
+            let mut chars = part.chars();
+            chars.next().map(|first| first.to_ascii_uppercase().to_string() + chars.as_str()).unwrap_or_default()
+        })
+        .collect()
+}

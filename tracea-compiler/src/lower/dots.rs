@@ -1,0 +1,166 @@
+//! Products: where each operand lies and what multiplies it.
+
+use super::Lowering;
+use super::analysis::{OperandSource, untransposed};
+use super::loops::Resident;
+use crate::nest::{AxisId, Dtype, Op, ValueId};
+use crate::program::layout::LayoutKind;
+use crate::program::shared::{Shared, SharedId};
+use crate::program::{Copy, Domain, Dot, Identity, Major, MathUnit, Operand, Stmt, VarId};
+use crate::schedule::ScheduleError;
+
+impl Lowering<'_> {
+    /// Accumulates a dot onto `target`.
+    pub fn dot(&mut self, id: ValueId, target: VarId) -> Result<(), ScheduleError> {
+        let Some(dot) = self.facts.dot(id) else {
+            return Err(ScheduleError::new("a dot was not analysed -- this is a fault in the compiler"));
+        };
+        let (m, n, k, dtype) = (dot.m, dot.n, dot.k, dot.dtype);
+        let (a_source, b_source) = (dot.a.clone(), dot.b.clone());
+        let natural = self.program.var(target).domain;
+        let Domain::Tile(layout) = natural else {
+            return Err(ScheduleError::new("a dot's result spans two axes -- this is a fault in the compiler"));
+        };
+        if self.program.layout(layout).row_axis != Some(m) {
+            return Err(ScheduleError::new(format!(
+                "two dots give (`{}`, `{}`) tiles that are each other's transposes, which is not supported yet -- write one of them the other way round with .t()",
+                self.nest.axis(m).name,
+                self.nest.axis(n).name
+            )));
+        }
+        let a = self.operand(&a_source, k, m, dtype, true)?;
+        let b = self.operand(&b_source, k, n, dtype, false)?;
+        let unit = if dtype == Dtype::F32 { MathUnit::Fma } else { MathUnit::Mma };
+        self.promise(match dtype {
+            Dtype::F16 => "HMMA.16816.F32",
+            Dtype::Bf16 => "HMMA.16816.F32.BF16",
+            Dtype::Tf32 => "HMMA.1688.F32.TF32",
+            _ => "FFMA",
+        });
+        let block = self.schedule.blocks[k.index()].unwrap_or(1);
+        self.out.push(Stmt::Dot(Dot { target, k: block, a, b, unit }));
+        Ok(())
+    }
+
+    pub fn promise(&mut self, sass: &str) {
+        if !self.program.promised_sass.iter().any(|known| known == sass) {
+            self.program.promised_sass.push(sass.to_string());
+        }
+    }
+
+    fn operand(
+        &mut self,
+        source: &OperandSource,
+        k: AxisId,
+        other: AxisId,
+        dtype: Dtype,
+        is_a: bool,
+    ) -> Result<Operand, ScheduleError> {
+        match source {
+            OperandSource::Tensor { load, major, .. } => {
+                let (shared, slot) = self.resident(*load, *major, k, other, dtype)?;
+                Ok(Operand::Shared { shared, slot, major: *major })
+            }
+            OperandSource::Computed { value } => self.computed_operand(*value, k, other, dtype, is_a),
+        }
+    }
+
+    /// The shared tile that holds a tensor's operand, copied here and now if no loop has brought it.
+    fn resident(
+        &mut self,
+        load: ValueId,
+        major: Major,
+        k: AxisId,
+        other: AxisId,
+        dtype: Dtype,
+    ) -> Result<(SharedId, Option<crate::program::IntText>), ScheduleError> {
+        let wanted = self.resident_key(self.first_like(load), major, k, other);
+        if let Some(found) = self.operands.iter().rev().find(|resident| resident.matches(&wanted)) {
+            return Ok((found.shared, found.slot.clone()));
+        }
+        let resident = self.fetch(wanted, dtype, 1, None);
+        self.out.push(Stmt::Commit);
+        self.out.push(Stmt::Wait(0));
+        let answer = (resident.shared, None);
+        Ok(answer)
+    }
+
+    pub fn resident_key(&self, load: ValueId, major: Major, k: AxisId, other: AxisId) -> Resident {
+        let (rows, cols) = match major {
+            Major::K => (other, k),
+            Major::Mn => (k, other),
+        };
+        Resident { load, rows, cols, shared: SharedId(0), slot: None }
+    }
+
+    /// Makes the buffer and issues one copy into it.
+    pub fn fetch(
+        &mut self,
+        mut wanted: Resident,
+        dtype: Dtype,
+        stages: u32,
+        slot: Option<crate::program::IntText>,
+    ) -> Resident {
+        let block = |axis: AxisId| self.schedule.blocks[axis.index()].unwrap_or(1);
+        let Op::Load { tensor, .. } = &self.nest.value(wanted.load).op else { return wanted };
+        let name = self.nest.tensor(*tensor).name.clone();
+        let (rows, cols) = (block(wanted.rows), block(wanted.cols));
+        wanted.shared = self.shared(&format!("{name}_shared"), dtype, rows, cols, stages);
+        wanted.slot = slot.clone();
+        self.copy(&wanted, slot);
+        wanted
+    }
+
+    pub fn copy(&mut self, resident: &Resident, slot: Option<crate::program::IntText>) {
+        let Op::Load { tensor, index } = &self.nest.value(resident.load).op else { return };
+        let source = self.access(*tensor, index, Some(resident.rows), Some(resident.cols));
+        if matches!(source.form, crate::program::AccessForm::Contiguous { .. }) {
+            self.promise("LDGSTS");
+        }
+        self.out.push(Stmt::Copy(Copy { shared: resident.shared, slot, source }));
+    }
+
+    pub fn shared(&mut self, name: &str, dtype: Dtype, rows: u32, cols: u32, stages: u32) -> SharedId {
+        let id = SharedId(self.program.shared.len() as u32);
+        let name = self.names.fresh(name);
+        self.program.shared.push(Shared { name, dtype, rows, cols, stages, offset: 0 });
+        id
+    }
+
+    /// An operand that was computed: an accumulator's registers as they are where they are A's rows, else by shared memory.
+    fn computed_operand(
+        &mut self,
+        value: ValueId,
+        k: AxisId,
+        other: AxisId,
+        dtype: Dtype,
+        is_a: bool,
+    ) -> Result<Operand, ScheduleError> {
+        // The dot rounds as it packs, so the value before the conversion serves.
+        let unrounded = match self.nest.value(value).op {
+            Op::Cast(inner) if !self.vars.contains_key(&value) && self.nest.value(inner).ty.dtype == Dtype::F32 => {
+                untransposed(self.nest, inner)
+            }
+            _ => value,
+        };
+        let var = self.materialize(unrounded)?;
+        let Domain::Tile(layout) = self.program.var(var).domain else {
+            return Err(ScheduleError::new(
+                "a dot's operand does not span both of its axes -- broadcast it by an operation with a tile that does",
+            ));
+        };
+        self.mask_edge(var, k, Identity::Zero);
+        let shape = self.program.layout(layout);
+        let (row, col, rows, cols) = (shape.row_axis, shape.col_axis, shape.rows, shape.cols);
+        let one_warp_a_row = matches!(shape.kind, LayoutKind::Mma16816 { warps_n: 1, .. });
+
+        let is_float = self.program.var(var).ty == crate::program::Scalar::Float;
+        if is_a && one_warp_a_row && dtype != Dtype::F32 && is_float && (row, col) == (Some(other), k) {
+            return Ok(Operand::Registers { value: var, ty: dtype });
+        }
+        let shared = self.shared("staged", dtype, rows, cols, 1);
+        self.out.push(Stmt::Stage { value: var, shared });
+        let major = if col == k { Major::K } else { Major::Mn };
+        Ok(Operand::Shared { shared, slot: None, major })
+    }
+}

@@ -1,0 +1,389 @@
+//! Loops, and the rings that keep a dot's operands coming.
+//!
+//! ```text
+//! for k { acc += dot(a[(i, k)], b[(k, j)]) }
+//! ```
+//! becomes, with `stages` slots a buffer,
+//! ```text
+//! for stage in 0..stages-1 { copy step `stage` into slot `stage`; commit }
+//! for step {
+//!     wait until the step's copies have landed; barrier
+//!     copy step `step + stages - 1` into the slot that the last step has left; commit
+//!     dot from slot `step % stages`
+//! }
+//! ```
+//! Loops that hold nothing but another loop run as one loop over the product of their steps, so that the ring never drains
+//! between them. Operands that no loop variable moves are copied once, before the ring starts.
+
+use super::Lowering;
+use super::analysis::{OperandSource, is_tiled, mentions};
+use super::params::{blocks_name, divisor_name, extent_dims};
+use super::values::scalar_of;
+use crate::nest::{AxisId, Dtype, Int, Loop, Op, Stmt as NestStmt, ValueId};
+use crate::program::shared::SharedId;
+use crate::program::{Divisor, Expr, IntText, Stmt, VarId};
+use crate::schedule::{self, ScheduleError};
+
+/// A tensor's operand tile in shared memory.
+#[derive(Clone, Debug)]
+pub struct Resident {
+    pub load: ValueId,
+    pub rows: AxisId,
+    pub cols: AxisId,
+    pub shared: SharedId,
+    pub slot: Option<IntText>,
+}
+
+impl Resident {
+    pub fn matches(&self, other: &Resident) -> bool {
+        (self.load, self.rows, self.cols) == (other.load, other.rows, other.cols)
+    }
+}
+
+/// One loop of a nest, with the names of its first and last coordinate.
+struct Level<'n> {
+    inner: &'n Loop,
+    from: IntText,
+    steps: IntText,
+}
+
+impl Lowering<'_> {
+    pub fn run_loop(&mut self, outer: &Loop) -> Result<(), ScheduleError> {
+        let levels = nest_of(outer);
+        let innermost = levels[levels.len() - 1];
+        let fed = self.operands_of(innermost);
+        let levels = if fed.is_empty() { vec![outer] } else { levels };
+
+        let running = self.start_running(outer)?;
+        for level in &levels {
+            for (carried, var) in level.carried.iter().zip(&running) {
+                self.vars.insert(carried.head, *var);
+                self.vars.insert(carried.result, *var);
+            }
+        }
+        let bounded: Vec<Level> = levels.iter().map(|level| self.bounds_of(level)).collect();
+        let before = self.operands.len();
+        self.masked.clear();
+        if fed.is_empty() {
+            self.plain(&bounded[0], &running)?
+        } else {
+            self.ring(&bounded, fed, &running)?
+        }
+        self.operands.truncate(before);
+        self.masked.clear();
+        for level in &levels {
+            self.shifted.remove(&level.axis);
+            self.limited.remove(&level.axis);
+        }
+        Ok(())
+    }
+
+    /// Gives each loop-carried variable its registers and its first value.
+    fn start_running(&mut self, outer: &Loop) -> Result<Vec<VarId>, ScheduleError> {
+        let mut running = Vec::new();
+        for carried in &outer.carried {
+            let domain = self.domain(carried.head);
+            let first = self.expr(carried.init, domain)?;
+            let ty = scalar_of(self.nest.value(carried.head).ty.dtype);
+            let var = self.declare(&carried.name, ty, domain);
+            self.map(var, first);
+            running.push(var);
+        }
+        Ok(running)
+    }
+
+    fn finish_running(&mut self, inner: &Loop, running: &[VarId]) -> Result<(), ScheduleError> {
+        let mut moves = Vec::new();
+        for (carried, var) in inner.carried.iter().zip(running) {
+            let domain = self.program.var(*var).domain;
+            let value = self.expr(carried.next, domain)?;
+            if value != Expr::Var(*var) {
+                moves.push((*var, value));
+            }
+        }
+        // Values that change places pass through copies.
+        for at in 0..moves.len() {
+            let Expr::Var(from) = moves[at].1 else { continue };
+            if moves[..at].iter().any(|(to, _)| *to == from) {
+                let source = self.program.var(from).clone();
+                let copy = self.declare(&source.name, source.ty, source.domain);
+                self.map(copy, Expr::Var(from));
+                moves[at].1 = Expr::Var(copy);
+            }
+        }
+        // Copies are taken before any variable changes.
+        for (var, value) in moves {
+            self.map(var, value);
+        }
+        Ok(())
+    }
+
+    /// Names the loop's limits where they are not 0 and the extent.
+    fn bounds_of<'n>(&mut self, inner: &'n Loop) -> Level<'n> {
+        let axis = inner.axis;
+        let stem = self.names.axis(axis).to_string();
+        if let Some(until) = &inner.until {
+            let value = IntText::Min(Box::new(IntText::Int(until.clone())), Box::new(IntText::Extent(axis)));
+            self.out.push(Stmt::Let { name: format!("{stem}_end"), value });
+            self.limited.insert(axis);
+            if !self.program.limited.contains(&axis) {
+                self.program.limited.push(axis);
+            }
+        }
+        let from = match &inner.from {
+            Some(from) => {
+                let value = IntText::Max(Box::new(IntText::Int(from.clone())), Box::new(IntText::Const(0)));
+                let name = format!("{stem}_from");
+                self.out.push(Stmt::Let { name: name.clone(), value });
+                self.shifted.insert(axis);
+                IntText::Name(name)
+            }
+            None => IntText::Const(0),
+        };
+        let limit = if inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
+        let span = match &from {
+            IntText::Const(0) => limit,
+            _ => IntText::Sub(Box::new(limit), Box::new(from.clone())),
+        };
+        let steps = match self.schedule.blocks[axis.index()] {
+            Some(block) if is_tiled(self.nest, axis) => IntText::CeilDiv(Box::new(span), block),
+            _ => span,
+        };
+        Level { inner, from, steps }
+    }
+
+    /// The name and value of a loop's variable at one of its steps.
+    fn coordinate(&self, level: &Level, step: IntText) -> Stmt {
+        let axis = level.inner.axis;
+        let stem = self.names.axis(axis);
+        if is_tiled(self.nest, axis) {
+            let block = self.schedule.blocks[axis.index()].unwrap_or(1);
+            Stmt::Let { name: format!("{stem}0"), value: level.from.clone().plus(step.times(block)) }
+        } else {
+            Stmt::Let { name: stem.to_string(), value: level.from.clone().plus(step) }
+        }
+    }
+
+    fn plain(&mut self, level: &Level, running: &[VarId]) -> Result<(), ScheduleError> {
+        let axis = level.inner.axis;
+        let stem = self.names.axis(axis).to_string();
+        let tiled = is_tiled(self.nest, axis);
+        let limit = if level.inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
+        let body = self.nested(|this| {
+            this.block(&level.inner.body)?;
+            this.finish_running(level.inner, running)
+        })?;
+        self.out.push(Stmt::For {
+            var: if tiled { format!("{stem}0") } else { stem },
+            from: level.from.clone(),
+            until: limit,
+            step: if tiled { self.schedule.blocks[axis.index()].unwrap_or(1) } else { 1 },
+            unroll: false,
+            body,
+        });
+        Ok(())
+    }
+
+    fn ring(&mut self, levels: &[Level], fed: Vec<(Resident, Dtype)>, running: &[VarId]) -> Result<(), ScheduleError> {
+        let axes: Vec<AxisId> = levels.iter().map(|level| level.inner.axis).collect();
+        let (moving, fixed): (Vec<_>, Vec<_>) = fed.into_iter().partition(|(resident, _)| self.moves(resident, &axes));
+        let stages = self.schedule.stages;
+        if stages < 2 && !moving.is_empty() {
+            return Err(ScheduleError::about(
+                "stages",
+                "a loop that feeds a dot needs a ring -- use stages = 2 or more",
+            ));
+        }
+        for (wanted, dtype) in fixed {
+            let resident = self.fetch(wanted, dtype, 1, None);
+            self.operands.push(resident);
+        }
+        if moving.is_empty() {
+            self.out.push(Stmt::Commit);
+            self.out.push(Stmt::Wait(0));
+        }
+
+        let total = levels[1..].iter().fold(levels[0].steps.clone(), |product, level| {
+            IntText::Mul(Box::new(product), Box::new(level.steps.clone()))
+        });
+        let steps = self.names.fresh("steps");
+        self.out.push(Stmt::Let { name: steps.clone(), value: total });
+
+        let mut ring = Vec::new();
+        for (mut wanted, dtype) in moving {
+            let block = |axis: AxisId| self.schedule.blocks[axis.index()].unwrap_or(1);
+            let Op::Load { tensor, .. } = &self.nest.value(wanted.load).op else { continue };
+            let name = format!("{}_ring", self.nest.tensor(*tensor).name);
+            let (rows, cols) = (block(wanted.rows), block(wanted.cols));
+            wanted.shared = self.shared(&name, dtype, rows, cols, stages);
+            wanted.slot = Some(IntText::name("slot"));
+            ring.push(wanted);
+        }
+        if !ring.is_empty() {
+            let first = self.nested(|this| {
+                let copies = this.nested(|this| this.fill(levels, &ring, "stage", IntText::name("stage")))?;
+                let condition = less("stage", &steps);
+                this.out.push(Stmt::If { condition, body: copies });
+                this.out.push(Stmt::Commit);
+                Ok(())
+            })?;
+            self.out.push(Stmt::For {
+                var: "stage".into(),
+                from: IntText::Const(0),
+                until: IntText::Const(i64::from(stages) - 1),
+                step: 1,
+                unroll: true,
+                body: first,
+            });
+        }
+
+        let body = self.nested(|this| {
+            if !ring.is_empty() {
+                this.out.push(Stmt::Wait(stages - 2));
+                let ahead = IntText::name("step").plus(IntText::Const(i64::from(stages) - 1));
+                this.out.push(Stmt::Let { name: "ahead".into(), value: ahead });
+                let slot = IntText::Rem(Box::new(IntText::name("ahead")), stages);
+                let copies = this.nested(|this| this.fill(levels, &ring, "ahead", slot))?;
+                let condition = less("ahead", &steps);
+                this.out.push(Stmt::If { condition, body: copies });
+                this.out.push(Stmt::Commit);
+                let slot = IntText::Rem(Box::new(IntText::name("step")), stages);
+                this.out.push(Stmt::Let { name: "slot".into(), value: slot });
+            }
+            this.coordinates(levels, "step");
+            this.operands.extend(ring.iter().cloned());
+            let innermost = levels[levels.len() - 1].inner;
+            this.block(&innermost.body)?;
+            this.finish_running(innermost, running)
+        })?;
+        self.out.push(Stmt::For {
+            var: "step".into(),
+            from: IntText::Const(0),
+            until: IntText::Name(steps),
+            step: 1,
+            unroll: false,
+            body,
+        });
+        if !ring.is_empty() {
+            self.out.push(Stmt::Wait(0));
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, levels: &[Level], ring: &[Resident], step: &str, slot: IntText) -> Result<(), ScheduleError> {
+        self.coordinates(levels, step);
+        for resident in ring {
+            self.copy(resident, Some(slot.clone()));
+        }
+        Ok(())
+    }
+
+    /// Takes a step of the joined loop apart into the coordinates of its levels.
+    fn coordinates(&mut self, levels: &[Level], step: &str) {
+        let mut rest = IntText::name(step);
+        for (at, level) in levels.iter().enumerate().rev() {
+            if at == 0 {
+                let stmt = self.coordinate(level, rest.clone());
+                self.out.push(stmt);
+                break;
+            }
+            let divisor = self.step_divisor(level.inner.axis);
+            if divisor == Divisor::Const(1) {
+                let stmt = self.coordinate(level, IntText::Const(0));
+                self.out.push(stmt);
+                continue;
+            }
+            let stmt = self.coordinate(level, IntText::Remainder(Box::new(rest.clone()), divisor.clone()));
+            self.out.push(stmt);
+            rest = IntText::Quotient(Box::new(rest), divisor);
+        }
+    }
+
+    /// The number of steps of a whole axis, as something to divide by.
+    fn step_divisor(&self, axis: AxisId) -> Divisor {
+        let block = self.schedule.blocks[axis.index()].filter(|_| is_tiled(self.nest, axis)).unwrap_or(1);
+        match schedule::known_extent(self.nest, axis) {
+            Some(size) => Divisor::Const((size + i64::from(block) - 1) / i64::from(block)),
+            None if is_tiled(self.nest, axis) => Divisor::Param(blocks_name(self.names.axis(axis))),
+            None => {
+                let dims = extent_dims(&self.nest.axis(axis).extent);
+                Divisor::Param(divisor_name(self.names.dims(), &dims))
+            }
+        }
+    }
+
+    /// The tensor operands of the dots that stand in the loop's own body.
+    fn operands_of(&self, inner: &Loop) -> Vec<(Resident, Dtype)> {
+        let mut operands: Vec<(Resident, Dtype)> = Vec::new();
+        for stmt in &inner.body.stmts {
+            let NestStmt::Value(id) = stmt else { continue };
+            let Some(dot) = self.facts.dot(*id) else { continue };
+            for (source, other) in [(&dot.a, dot.m), (&dot.b, dot.n)] {
+                if let OperandSource::Tensor { load, major, .. } = source {
+                    let key = self.resident_key(self.first_like(*load), *major, dot.k, other);
+                    if !operands.iter().any(|(known, _)| known.matches(&key)) {
+                        operands.push((key, dot.dtype));
+                    }
+                }
+            }
+        }
+        operands
+    }
+
+    /// Whether a loop variable changes what the operand holds.
+    fn moves(&self, resident: &Resident, axes: &[AxisId]) -> bool {
+        let Op::Load { index, .. } = &self.nest.value(resident.load).op else { return true };
+        axes.iter().any(|axis| {
+            resident.rows == *axis
+                || resident.cols == *axis
+                || index.iter().any(|int| mentions(int, *axis) || block_bound(int, *axis))
+        })
+    }
+
+    /// The first load in program order that reads the same elements: two dots share one copy.
+    pub fn first_like(&self, load: ValueId) -> ValueId {
+        let wanted = self.nest.value(load);
+        self.facts
+            .operand_loads
+            .iter()
+            .copied()
+            .find(|other| {
+                let other = self.nest.value(*other);
+                other.op == wanted.op && other.ty == wanted.ty
+            })
+            .unwrap_or(load)
+    }
+}
+
+fn less(name: &str, limit: &str) -> IntText {
+    IntText::Less(Box::new(IntText::name(name)), Box::new(IntText::name(limit)))
+}
+
+fn block_bound(int: &Int, axis: AxisId) -> bool {
+    match int {
+        Int::BlockStart(a) | Int::BlockEnd(a) => *a == axis,
+        Int::Binary(_, a, b) => block_bound(a, axis) || block_bound(b, axis),
+        _ => false,
+    }
+}
+
+/// The loop and the loops that each hold nothing else: they run as one, unless an inner one's bounds depend on an outer one.
+fn nest_of(outer: &Loop) -> Vec<&Loop> {
+    let mut levels = vec![outer];
+    let mut current = outer;
+    while let [NestStmt::Loop(inner)] = &current.body.stmts[..] {
+        let passes_through = inner.carried.len() == current.carried.len()
+            && inner
+                .carried
+                .iter()
+                .zip(&current.carried)
+                .all(|(inner, outer)| inner.init == outer.head && inner.result == outer.next);
+        let whole = inner.from.is_none() && inner.until.is_none() && current.from.is_none() && current.until.is_none();
+        if !passes_through || !whole {
+            break;
+        }
+        levels.push(inner);
+        current = inner;
+    }
+    levels
+}

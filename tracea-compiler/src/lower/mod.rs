@@ -1,0 +1,197 @@
+//! Nest and schedule → [`Program`]: layouts, rings, copies, dots, stores; every decision of a kernel's code.
+//!
+//! - [`analysis`] says who reads what and how dots get their operands;
+//! - [`domains`] gives each value the registers that hold it, anchored by the dots;
+//! - [`access`] turns index expressions into rows and bounds checks;
+//! - [`values`] turns element-wise work into loops over registers;
+//! - [`loops`] makes loops, and rings where a loop feeds dots;
+//! - [`dots`], [`stores`] place products and results;
+//! - [`crate::program::shared`] and [`crate::program::barriers`] then lay out shared memory and place barriers.
+
+mod access;
+pub mod analysis;
+mod domains;
+mod dots;
+mod loops;
+mod names;
+mod params;
+mod stores;
+mod values;
+
+use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
+use crate::program::{self, Program, Stmt, VarId, barriers, shared};
+use crate::schedule::target::Target;
+use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
+use analysis::Facts;
+pub use params::extent_dims;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Lowers under a pinned schedule.
+pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Program, ScheduleError> {
+    let facts = Facts::of(nest);
+    let schedule = schedule::pinned(nest, &facts, target, spec)?;
+    let program = lower(nest, &facts, &schedule)?;
+    if program.shared_bytes > target.shared_limit {
+        let cure = match schedule.stages {
+            0..=2 => "use smaller blocks".to_string(),
+            stages => format!("use stages = {}", stages - 1),
+        };
+        return Err(ScheduleError::about(
+            "stages",
+            format!(
+                "schedule needs {} KiB of shared memory, {} has {} KiB a block -- {cure}",
+                program.shared_bytes.div_ceil(1024),
+                target.name,
+                target.shared_limit / 1024
+            ),
+        ));
+    }
+    Ok(program)
+}
+
+/// Lowers under a schedule of the compiler's own.
+pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<(Program, String), ScheduleError> {
+    let facts = Facts::of(nest);
+    let schedule = schedule::choose::start(nest, &facts, target);
+    let mut program = lower(nest, &facts, &schedule)?;
+    for limit in [target.shared_preferred, target.shared_limit] {
+        let mut tried = schedule.clone();
+        while program.shared_bytes > limit && schedule::choose::shrink(nest, &facts, &mut tried) {
+            program = lower(nest, &facts, &tried)?;
+        }
+        if program.shared_bytes <= limit {
+            return Ok((program, schedule.why));
+        }
+        program = lower(nest, &facts, &schedule)?;
+    }
+    Err(ScheduleError::new(format!(
+        "no schedule of this kernel fits the {} KiB of shared memory that {} has a block -- pin smaller blocks with #[schedule]",
+        target.shared_limit / 1024,
+        target.name
+    )))
+}
+
+fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, ScheduleError> {
+    schedule::check(nest, facts, schedule)?;
+    let mut lowering = Lowering::new(nest, facts, schedule)?;
+    lowering.block(&nest.body)?;
+    let mut program = lowering.finish();
+    program.body = std::mem::take(&mut lowering.out);
+    shared::plan(&mut program, lowering.scratch);
+    barriers::place(&mut program);
+    Ok(program)
+}
+
+/// The state of one lowering: the program so far, and where each value is.
+struct Lowering<'a> {
+    nest: &'a Nest,
+    facts: &'a Facts,
+    schedule: &'a Schedule,
+    program: Program,
+    names: names::Names,
+    domains: domains::Domains,
+    /// Registers that hold a value.
+    vars: BTreeMap<ValueId, VarId>,
+    /// Values that only dots read, straight from tensors.
+    skipped: BTreeSet<ValueId>,
+    /// The block that evaluates each value: the statements of one loop body.
+    home: BTreeMap<ValueId, usize>,
+    /// Which axes currently run in a loop whose first coordinate is not 0.
+    shifted: BTreeSet<AxisId>,
+    /// Axes whose limit is a variable of its own, not the extent.
+    limited: BTreeSet<AxisId>,
+    /// Shared tiles that hold a tensor's operand tile while a loop runs.
+    operands: Vec<loops::Resident>,
+    /// Registers whose elements past an axis' end hold a neutral value.
+    masked: Vec<(VarId, AxisId, program::Identity)>,
+    scratch: u32,
+    out: Vec<Stmt>,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(nest: &'a Nest, facts: &'a Facts, schedule: &'a Schedule) -> Result<Self, ScheduleError> {
+        let skipped = analysis::operand_only(nest, facts);
+        let domains = domains::Domains::choose(nest, facts, schedule, &skipped)?;
+        let names = names::Names::new(nest);
+        let program = params::start(nest, schedule, &domains, &names);
+        let mut home = BTreeMap::new();
+        analysis::homes(&nest.body, &mut 0, &mut home);
+        Ok(Lowering {
+            nest,
+            facts,
+            schedule,
+            program,
+            names,
+            domains,
+            vars: BTreeMap::new(),
+            skipped,
+            home,
+            shifted: BTreeSet::new(),
+            limited: BTreeSet::new(),
+            operands: Vec::new(),
+            masked: Vec::new(),
+            scratch: 0,
+            out: Vec::new(),
+        })
+    }
+
+    fn finish(&mut self) -> Program {
+        params::prune(self.nest, &mut self.program, &self.out);
+        self.program.clone()
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), ScheduleError> {
+        for stmt in &block.stmts {
+            match stmt {
+                NestStmt::Value(id) => {
+                    self.line(self.nest.value(*id).line);
+                    self.value(*id)?
+                }
+                NestStmt::Store { tensor, index, value, line } => {
+                    self.line(*line);
+                    self.store(*tensor, index, *value)?
+                }
+                NestStmt::Loop(inner) => {
+                    self.line(inner.line);
+                    self.run_loop(inner)?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: u32) {
+        match self.out.last_mut() {
+            Some(Stmt::Line(last)) => *last = line,
+            _ => self.out.push(Stmt::Line(line)),
+        }
+    }
+
+    fn declare(&mut self, name: &str, ty: program::Scalar, domain: program::Domain) -> VarId {
+        let id = VarId(self.program.vars.len() as u32);
+        let name = self.names.fresh(name);
+        self.program.vars.push(program::Var { name, ty, domain });
+        self.out.push(Stmt::Declare(id));
+        id
+    }
+
+    /// Runs `f` with an empty statement list and returns what it pushed.
+    fn nested(&mut self, f: impl FnOnce(&mut Self) -> Result<(), ScheduleError>) -> Result<Vec<Stmt>, ScheduleError> {
+        let outer = std::mem::take(&mut self.out);
+        let result = f(self);
+        let inner = std::mem::replace(&mut self.out, outer);
+        result.map(|()| inner)
+    }
+
+    /// Whether a block along the axis can reach past its end.
+    fn partial(&self, axis: AxisId) -> bool {
+        if self.limited.contains(&axis) {
+            return true;
+        }
+        match (schedule::known_extent(self.nest, axis), self.schedule.blocks[axis.index()]) {
+            (Some(size), Some(block)) => size % i64::from(block) != 0,
+            (_, None) => false,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Names in emitted code: the user's own where C++ allows them.
+
+use crate::nest::{AxisId, Nest};
+use std::collections::BTreeSet;
+
+/// Words that emitted code cannot use for a variable: C++'s own, and what the headers and the emitter name.
+const RESERVED: &[&str] = &[
+    "alignas",
+    "alignof",
+    "and",
+    "asm",
+    "auto",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "const",
+    "constexpr",
+    "continue",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "not",
+    "operator",
+    "or",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "while",
+    "xor",
+    "shared",
+    "scratch",
+    "row",
+    "col",
+    "r",
+    "step",
+    "stage",
+    "ahead",
+    "slot",
+    "tracea",
+    "block",
+    "at",
+    "functions",
+    "dot",
+    "dot_fma",
+    "to",
+    "min",
+    "max",
+    "abs",
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "recip",
+    "tanh",
+    "sin",
+    "cos",
+    "erf",
+    "floor",
+    "ceil",
+    "round",
+    "pow",
+    "infinity",
+    "nan",
+    "exchange",
+    "grouped",
+    "f16",
+    "bf16",
+    "tf32",
+];
+
+pub struct Names {
+    taken: BTreeSet<String>,
+    tensors: Vec<String>,
+    dims: Vec<String>,
+    scalars: Vec<String>,
+    axes: Vec<String>,
+}
+
+impl Names {
+    pub fn new(nest: &Nest) -> Names {
+        let mut taken: BTreeSet<String> = RESERVED.iter().map(|word| word.to_string()).collect();
+        let tensors = nest.tensors.iter().map(|tensor| claim(&mut taken, &tensor.name)).collect();
+        let dims = nest.dims.iter().map(|dim| claim(&mut taken, &dim.name)).collect();
+        let scalars = nest.scalars.iter().map(|scalar| claim(&mut taken, &scalar.name)).collect();
+        let axes: Vec<String> = nest
+            .axes
+            .iter()
+            .map(|axis| claim(&mut taken, if axis.name == ".." { "whole" } else { &axis.name }))
+            .collect();
+        for axis in &axes {
+            for suffix in ["0", "_from", "_end", "_blocks"] {
+                taken.insert(format!("{axis}{suffix}"));
+            }
+        }
+        Names { taken, tensors, dims, scalars, axes }
+    }
+
+    pub fn fresh(&mut self, wanted: &str) -> String {
+        claim(&mut self.taken, wanted)
+    }
+    pub fn tensor(&self, index: usize) -> &str {
+        &self.tensors[index]
+    }
+    pub fn dims(&self) -> &[String] {
+        &self.dims
+    }
+    pub fn tensors(&self) -> &[String] {
+        &self.tensors
+    }
+    pub fn scalars(&self) -> &[String] {
+        &self.scalars
+    }
+    pub fn axes(&self) -> &[String] {
+        &self.axes
+    }
+    pub fn axis(&self, axis: AxisId) -> &str {
+        &self.axes[axis.index()]
+    }
+}
+
+fn claim(taken: &mut BTreeSet<String>, wanted: &str) -> String {
+    let wanted = wanted.trim_start_matches("r#");
+    let mut name = wanted.to_string();
+    let mut count = 1;
+    while !taken.insert(name.clone()) {
+        count += 1;
+        name = format!("{wanted}_{count}");
+    }
+    name
+}

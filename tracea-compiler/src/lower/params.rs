@@ -1,0 +1,308 @@
+//! Kernel parameters: pointers, strides, extents, scalars and precomputed divisors, as far as the code reads them.
+
+use super::domains::Domains;
+use super::names::Names;
+use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, TensorId};
+use crate::plan;
+use crate::program::{self, Access, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt};
+use crate::schedule::Schedule;
+use std::collections::BTreeSet;
+
+/// A program with everything but its statements.
+pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names) -> Program {
+    let blocks = nest
+        .axes
+        .iter()
+        .enumerate()
+        .filter_map(|(index, _)| schedule.blocks[index].map(|block| (AxisId(index as u32), block)));
+    Program {
+        kernel: nest.name.clone(),
+        entry: entry(nest),
+        target: schedule.target.name.to_string(),
+        schedule: schedule.text(nest),
+        file: nest.file.clone(),
+        threads: schedule.threads(),
+        names: program::Names {
+            tensors: names.tensors().to_vec(),
+            dims: names.dims().to_vec(),
+            scalars: names.scalars().to_vec(),
+            axes: names.axes().to_vec(),
+        },
+        limited: Vec::new(),
+        blocks: blocks.collect(),
+        params: all(nest, schedule, names),
+        grid: nest
+            .grid
+            .iter()
+            .map(|axis| GridAxis { axis: *axis, block: schedule.blocks[axis.index()].unwrap_or(1) })
+            .collect(),
+        raster: schedule.raster,
+        layouts: domains.layouts.clone(),
+        shared: Vec::new(),
+        scratch: (0, 0),
+        shared_bytes: 0,
+        vars: Vec::new(),
+        body: Vec::new(),
+        aligned: Vec::new(),
+        promised_sass: Vec::new(),
+    }
+}
+
+/// `attention_D64_causal`: the kernel and its instance.
+fn entry(nest: &Nest) -> String {
+    use crate::nest::InstanceValue;
+    let mut name = nest.name.trim_start_matches("r#").to_string();
+    for (key, value) in &nest.instance {
+        match value {
+            InstanceValue::Int(n) => name += &format!("_{key}{n}"),
+            InstanceValue::Bool(true) => name += &format!("_{key}"),
+            InstanceValue::Bool(false) => {}
+            InstanceValue::Dtype(dtype) => name += &format!("_{}", dtype.name()),
+        }
+    }
+    name
+}
+
+fn all(nest: &Nest, schedule: &Schedule, names: &Names) -> Vec<Param> {
+    let mut params = Vec::new();
+    for (at, tensor) in nest.tensors.iter().enumerate() {
+        let name = names.tensor(at);
+        let ty = ParamType::Pointer { dtype: tensor.dtype, mutable: tensor.mutable };
+        params.push(Param { name: name.to_string(), ty, arg: plan::Arg::Pointer(at) });
+        for axis in 0..tensor.dims.len().saturating_sub(1) {
+            params.push(Param {
+                name: program::stride_name(name, axis),
+                ty: ParamType::Stride,
+                arg: plan::Arg::Stride(at, axis),
+            });
+        }
+    }
+    for (at, dim) in nest.dims.iter().enumerate() {
+        if dim.known.is_none() {
+            params.push(Param { name: names.dims()[at].clone(), ty: ParamType::Int, arg: plan::Arg::Extent(at) });
+        }
+    }
+    for (at, scalar) in nest.scalars.iter().enumerate() {
+        let ty = if scalar.dtype == Dtype::I32 { ParamType::Int } else { ParamType::Float };
+        params.push(Param { name: names.scalars()[at].clone(), ty, arg: plan::Arg::Scalar(at) });
+    }
+    for (index, axis) in nest.axes.iter().enumerate() {
+        let dims = extent_dims(&axis.extent);
+        if let Extent::Flat(parts) = &axis.extent {
+            for inner in 1..parts.len() {
+                let dims = &dims[inner..];
+                if dims.iter().any(|dim| nest.dims[*dim].known.is_none()) {
+                    push_divisor(&mut params, divisor_name(names.dims(), dims), plan::Arg::DivideByDims(dims.to_vec()));
+                }
+            }
+        }
+        if axis.kind == AxisKind::Each && dims.iter().any(|dim| nest.dims[*dim].known.is_none()) {
+            push_divisor(&mut params, divisor_name(names.dims(), &dims), plan::Arg::DivideByDims(dims.clone()));
+        }
+        if let (AxisKind::Tiled, Some(block)) = (axis.kind, schedule.blocks[index]) {
+            let name = blocks_name(names.axis(AxisId(index as u32)));
+            push_divisor(&mut params, name, plan::Arg::DivideByBlocks(plan::GridAxis { dims, block }));
+        }
+    }
+    params
+}
+
+fn push_divisor(params: &mut Vec<Param>, name: String, arg: plan::Arg) {
+    if params.iter().all(|param| param.name != name) {
+        params.push(Param { name, ty: ParamType::FastDiv, arg });
+    }
+}
+
+/// `by_P_Q`: division by a product of dims.
+pub fn divisor_name(names: &[String], dims: &[usize]) -> String {
+    let parts: Vec<&str> = dims.iter().map(|dim| names[*dim].as_str()).collect();
+    format!("by_{}", parts.join("_"))
+}
+
+/// `by_k_blocks`: division by the number of blocks along an axis.
+pub fn blocks_name(axis: &str) -> String {
+    format!("by_{axis}_blocks")
+}
+
+pub fn extent_dims(extent: &Extent) -> Vec<usize> {
+    match extent {
+        Extent::Dim(dim) => vec![dim.index()],
+        Extent::Flat(dims) => dims.iter().map(|dim| dim.index()).collect(),
+    }
+}
+
+/// What statements read of the parameters.
+struct Used<'a> {
+    nest: &'a Nest,
+    dim_names: &'a [String],
+    dims: BTreeSet<usize>,
+    tensors: BTreeSet<TensorId>,
+    scalars: BTreeSet<usize>,
+    names: BTreeSet<String>,
+}
+
+/// Drops the parameters that no statement reads.
+pub fn prune(nest: &Nest, program: &mut Program, body: &[Stmt]) {
+    let dim_names = program.names.dims.clone();
+    let mut used = Used {
+        nest,
+        dim_names: &dim_names,
+        dims: BTreeSet::new(),
+        tensors: BTreeSet::new(),
+        scalars: BTreeSet::new(),
+        names: BTreeSet::new(),
+    };
+    // Blocks are counted from the extents of the grid's axes.
+    for axis in &nest.grid {
+        used.extent(*axis);
+    }
+    used.stmts(body);
+    let flats: Vec<String> = used.names.iter().cloned().collect();
+    program.params.retain(|param| match &param.arg {
+        plan::Arg::Pointer(tensor) | plan::Arg::Stride(tensor, _) => used.tensors.contains(&TensorId(*tensor as u32)),
+        plan::Arg::Extent(dim) => used.dims.contains(dim),
+        plan::Arg::Scalar(scalar) => used.scalars.contains(scalar),
+        plan::Arg::DivideByDims(_) | plan::Arg::DivideByBlocks(_) => flats.contains(&param.name),
+    });
+}
+
+impl Used<'_> {
+    fn stmts(&mut self, body: &[Stmt]) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { value, .. } => self.text(value),
+                Stmt::Map { value, unless_all, .. } => {
+                    self.expr(value);
+                    unless_all.iter().for_each(|predicate| self.predicate(predicate));
+                }
+                Stmt::MaskEdge { axis, .. } => self.extent(*axis),
+                Stmt::Copy(copy) => {
+                    copy.slot.iter().for_each(|slot| self.text(slot));
+                    self.access(&copy.source);
+                }
+                Stmt::Load { source, .. } => self.access(source),
+                Stmt::Store { target, .. } => self.access(target),
+                Stmt::For { from, until, body, .. } => {
+                    self.text(from);
+                    self.text(until);
+                    self.stmts(body);
+                }
+                Stmt::If { condition, body } => {
+                    self.text(condition);
+                    self.stmts(body);
+                }
+                Stmt::Line(_)
+                | Stmt::Declare(_)
+                | Stmt::Commit
+                | Stmt::Wait(_)
+                | Stmt::Barrier
+                | Stmt::Dot(_)
+                | Stmt::Reduce { .. }
+                | Stmt::Exchange { .. }
+                | Stmt::Stage { .. } => {}
+            }
+        }
+    }
+
+    fn access(&mut self, access: &Access) {
+        self.tensors.insert(access.tensor);
+        access.index.iter().for_each(|int| self.int(int));
+        access.limits.iter().for_each(|axis| self.extent(*axis));
+        if let program::AccessForm::Contiguous { cols, .. } = access.form {
+            self.extent(cols);
+        }
+        let tensor = self.nest.tensor(access.tensor);
+        access.inside.iter().for_each(|axis| {
+            self.dims.insert(tensor.dims[*axis].index());
+        });
+    }
+
+    fn extent(&mut self, axis: AxisId) {
+        self.dims.extend(extent_dims(&self.nest.axis(axis).extent));
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Int(int) => self.int(int),
+            Expr::Predicate(predicate) => self.predicate(predicate),
+            Expr::Param(at) => {
+                self.scalars.insert(*at);
+            }
+            Expr::Unary(_, a) | Expr::Convert(_, a) => self.expr(a),
+            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Select(c, a, b) => {
+                self.expr(c);
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Call(_, args) => args.iter().for_each(|arg| self.expr(arg)),
+            Expr::Number(_) | Expr::Var(_) => {}
+        }
+    }
+
+    fn predicate(&mut self, predicate: &Predicate) {
+        match predicate {
+            Predicate::Const(_) => {}
+            Predicate::Compare(_, a, b) => {
+                self.int(a);
+                self.int(b);
+            }
+            Predicate::And(a, b) | Predicate::Or(a, b) => {
+                self.predicate(a);
+                self.predicate(b);
+            }
+            Predicate::Not(a) => self.predicate(a),
+        }
+    }
+
+    fn int(&mut self, int: &Int) {
+        match int {
+            Int::Const(_) | Int::Axis(_) | Int::BlockStart(_) => {}
+            Int::Dim(dim) => {
+                self.dims.insert(dim.index());
+            }
+            Int::Scalar(scalar) => {
+                self.scalars.insert(scalar.index());
+            }
+            Int::FlatCoord(axis, _) => {
+                let dims = extent_dims(&self.nest.axis(*axis).extent);
+                for inner in 1..dims.len() {
+                    self.names.insert(divisor_name(self.dim_names, &dims[inner..]));
+                }
+                self.dims.extend(dims);
+            }
+            Int::BlockEnd(axis) => self.extent(*axis),
+            Int::Binary(_, a, b) => {
+                self.int(a);
+                self.int(b);
+            }
+        }
+    }
+
+    fn text(&mut self, text: &IntText) {
+        match text {
+            IntText::Const(_) | IntText::Name(_) | IntText::Start(_) => {}
+            IntText::Int(int) => self.int(int),
+            IntText::Extent(axis) | IntText::Limit(axis) => self.extent(*axis),
+            IntText::Add(a, b)
+            | IntText::Sub(a, b)
+            | IntText::Mul(a, b)
+            | IntText::Min(a, b)
+            | IntText::Max(a, b)
+            | IntText::Less(a, b) => {
+                self.text(a);
+                self.text(b);
+            }
+            IntText::CeilDiv(a, _) | IntText::Rem(a, _) => self.text(a),
+            IntText::Quotient(a, divisor) | IntText::Remainder(a, divisor) => {
+                self.text(a);
+                if let Divisor::Param(name) = divisor {
+                    self.names.insert(name.clone());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Results: registers → tensors, along the tensor's contiguous axis.
+
+use super::Lowering;
+use super::analysis::untransposed;
+use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
+use crate::program::layout::{Layout, LayoutId, LayoutKind};
+use crate::program::{AccessForm, Domain, Stmt};
+use crate::schedule::{ScheduleError, layouts};
+
+impl Lowering<'_> {
+    pub fn store(&mut self, tensor: TensorId, index: &[Int], value: ValueId) -> Result<(), ScheduleError> {
+        let dtype = self.nest.tensor(tensor).dtype;
+        let value = self.unrounded(value, dtype);
+        let var = match self.vars.get(&value) {
+            Some(var) => *var,
+            None => {
+                let domain = self.domain(value);
+                let expr = self.expr(value, domain)?;
+                let name = format!("{}_tile", self.nest.tensor(tensor).name);
+                let var = self.declare(&name, super::values::scalar_of(self.nest.value(value).ty.dtype), domain);
+                self.map(var, expr);
+                var
+            }
+        };
+        match self.program.var(var).domain {
+            Domain::Tile(layout) => {
+                let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
+                if let (Some(row), Some(last)) = (rows, index.last())
+                    && *last == Int::Axis(row)
+                    && let Some(turned) = self.turned(layout)
+                {
+                    let source = self.program.var(var).clone();
+                    let target = self.declare(&source.name, source.ty, Domain::Tile(turned));
+                    let shape = self.program.layout(layout);
+                    self.scratch = self.scratch.max(exchange_bytes(shape.rows, shape.cols));
+                    self.out.push(Stmt::Exchange { value: var, target, transposed: true });
+                    let access = self.access(tensor, index, Some(cols), Some(row));
+                    self.out.push(Stmt::Store { value: target, target: access, staging: None });
+                    return Ok(());
+                }
+                let target = self.access(tensor, index, rows, Some(cols));
+                let staged = matches!(target.form, AccessForm::Contiguous { .. })
+                    && matches!(self.program.layout(layout).kind, LayoutKind::Mma16816 { .. });
+                let staging = staged.then(|| {
+                    let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
+                    self.shared(&format!("{}_staging", self.nest.tensor(tensor).name), dtype, rows, cols, 1)
+                });
+                self.out.push(Stmt::Store { value: var, target, staging });
+            }
+            Domain::Rows(layout) => {
+                let rows = self.program.layout(layout).row_axis;
+                let target = self.access(tensor, index, rows, None);
+                self.out.push(Stmt::Store { value: var, target, staging: None });
+            }
+            Domain::Cols(layout) => {
+                let cols = self.program.layout(layout).col_axis;
+                let mut target = self.access(tensor, index, None, None);
+                target.form = AccessForm::Scattered { rows: None, cols: Some(cols) };
+                self.out.push(Stmt::Store { value: var, target, staging: None });
+            }
+            Domain::Once => {
+                let target = self.access(tensor, index, None, None);
+                self.out.push(Stmt::Store { value: var, target, staging: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Storing rounds to the tensor's dtype, so the value before that conversion serves.
+    fn unrounded(&self, value: ValueId, dtype: Dtype) -> ValueId {
+        let value = untransposed(self.nest, value);
+        match self.nest.value(value).op {
+            Op::Cast(inner)
+                if !self.vars.contains_key(&value)
+                    && self.nest.value(value).ty.dtype == dtype
+                    && self.nest.value(inner).ty.dtype == Dtype::F32 =>
+            {
+                untransposed(self.nest, inner)
+            }
+            _ => value,
+        }
+    }
+
+    /// A layout of the transposed tile, for a tensor that is contiguous along the tile's rows.
+    fn turned(&mut self, layout: LayoutId) -> Option<LayoutId> {
+        let shape = self.program.layout(layout).clone();
+        let widest = match shape.kind {
+            LayoutKind::Blocked { vec, .. } => vec,
+            LayoutKind::Mma16816 { .. } => 8,
+        };
+        let (threads_m, threads_n, vec) = layouts::blocked(shape.cols, shape.rows, self.schedule.threads(), widest)?;
+        let name = format!("{}Turned", shape.name);
+        if let Some(at) = self.program.layouts.iter().position(|known| known.name == name) {
+            return Some(LayoutId(at as u32));
+        }
+        let id = LayoutId(self.program.layouts.len() as u32);
+        self.program.layouts.push(Layout {
+            name,
+            kind: LayoutKind::Blocked { threads_m, threads_n, vec },
+            row_axis: Some(shape.col_axis),
+            col_axis: shape.row_axis?,
+            rows: shape.cols,
+            cols: shape.rows,
+        });
+        Some(id)
+    }
+}
+
+/// The whole tile in words, a word of padding a row.
+fn exchange_bytes(rows: u32, cols: u32) -> u32 {
+    rows * (cols + 1) * 4
+}

@@ -1,0 +1,493 @@
+//! Element-wise work and reductions: which values get registers of their own, and the loops that fill them.
+//!
+//! A value that one neighbour of the same shape reads stays an expression inside its reader's loop. A running value is
+//! updated in place where nothing reads its old content afterwards.
+
+use super::Lowering;
+use super::analysis::{Use, axes_in, inputs, is_tiled, untransposed};
+use crate::nest::{
+    AxisId, BinaryOp, CompareOp, Dtype, Int, IntOp, Loop, Op, Predicate, ReduceOp, Stmt as NestStmt, ValueId,
+};
+use crate::program::{Along, Domain, Expr, Identity, Scalar, Stmt, VarId};
+use crate::schedule::ScheduleError;
+
+impl Lowering<'_> {
+    /// A value at its place in program order.
+    pub fn value(&mut self, id: ValueId) -> Result<(), ScheduleError> {
+        if self.skipped.contains(&id) || self.vars.contains_key(&id) {
+            return Ok(());
+        }
+        let value = self.nest.value(id);
+        match &value.op {
+            Op::Carried(..) | Op::LoopResult(..) => Ok(()),
+            Op::Dot { .. } if self.sum_of(id).is_some() => Ok(()),
+            Op::Dot { .. } => {
+                let target = self.fresh(id, Scalar::Float);
+                self.map(target, Expr::Number(0.0));
+                self.vars.insert(id, target);
+                self.dot(id, target)
+            }
+            Op::Binary(BinaryOp::Add, a, b) if self.product_in(id, *a, *b).is_some() => {
+                let (sum, product) = self.product_in(id, *a, *b).unwrap_or((*a, *b));
+                let target = self.accumulator(id, sum)?;
+                self.vars.insert(id, target);
+                self.dot(product, target)
+            }
+            Op::Load { tensor, index } => {
+                let (domain, ty) = (self.domain(id), scalar_of(value.ty.dtype));
+                let target = self.declare(&self.name(id), ty, domain);
+                self.load(*tensor, index, target);
+                self.vars.insert(id, target);
+                Ok(())
+            }
+            Op::Reduce(op, input, axis) => self.reduce(id, *op, *input, *axis),
+            Op::Select(condition, yes, no) if self.split_select(id, *condition, *yes, *no)? => Ok(()),
+            _ if self.stays_inline(id) => Ok(()),
+            _ => {
+                self.materialize(id)?;
+                Ok(())
+            }
+        }
+    }
+
+    pub fn domain(&self, id: ValueId) -> Domain {
+        let axes: Vec<AxisId> =
+            self.nest.value(id).ty.axes.iter().copied().filter(|axis| is_tiled(self.nest, *axis)).collect();
+        self.domains.of(&axes)
+    }
+
+    pub fn name(&self, id: ValueId) -> String {
+        let value = self.nest.value(id);
+        match (&value.name, &value.op) {
+            (Some(name), _) => name.clone(),
+            (None, Op::Load { tensor, .. }) => format!("{}_tile", self.nest.tensor(*tensor).name),
+            (None, Op::Dot { .. }) => "product".into(),
+            (None, Op::Reduce(ReduceOp::Sum, ..)) => "total".into(),
+            (None, Op::Reduce(ReduceOp::Max, ..)) => "largest".into(),
+            (None, Op::Reduce(ReduceOp::Min, ..)) => "smallest".into(),
+            _ => "value".into(),
+        }
+    }
+
+    fn fresh(&mut self, id: ValueId, ty: Scalar) -> VarId {
+        let domain = self.domain(id);
+        self.declare(&self.name(id), ty, domain)
+    }
+
+    /// Gives elements past the axis' end a neutral value, unless they have it.
+    pub fn mask_edge(&mut self, target: VarId, axis: AxisId, identity: Identity) {
+        let known = (target, axis, identity);
+        if self.partial(axis) && !self.masked.contains(&known) {
+            self.masked.retain(|(var, ..)| *var != target);
+            self.masked.push(known);
+            self.out.push(Stmt::MaskEdge { target, axis, identity });
+        }
+    }
+
+    pub fn map(&mut self, target: VarId, value: Expr) {
+        self.masked.retain(|(var, ..)| *var != target);
+        self.out.push(Stmt::Map { target, value, unless_all: None });
+    }
+
+    /// Puts a value into registers, if it is not there, and says which.
+    pub fn materialize(&mut self, id: ValueId) -> Result<VarId, ScheduleError> {
+        if let Some(var) = self.vars.get(&id) {
+            return Ok(*var);
+        }
+        let domain = self.domain(id);
+        let value = self.computed(id, domain)?;
+        let target = match self.running(id) {
+            Some(var) => var,
+            None => self.fresh(id, scalar_of(self.nest.value(id).ty.dtype)),
+        };
+        self.map(target, value);
+        self.vars.insert(id, target);
+        Ok(target)
+    }
+
+    /// The value as an expression where a loop runs over `domain`.
+    pub fn expr(&mut self, id: ValueId, domain: Domain) -> Result<Expr, ScheduleError> {
+        if let Some(var) = self.vars.get(&id).copied() {
+            let var = self.moved(id, var, domain)?;
+            return Ok(Expr::Var(var));
+        }
+        // A value of fewer axes is computed once an element of its own, not once an element of its reader.
+        if self.domain(id) != domain && !self.is_free(id) {
+            let var = self.materialize(id)?;
+            let var = self.moved(id, var, domain)?;
+            return Ok(Expr::Var(var));
+        }
+        self.computed(id, domain)
+    }
+
+    /// Costs nothing wherever it is computed: constants, parameters, coordinates.
+    fn is_free(&self, id: ValueId) -> bool {
+        match &self.nest.value(id).op {
+            Op::Fill(_) | Op::Scalar(_) | Op::Int(_) | Op::Predicate(_) => true,
+            Op::Transpose(inner) | Op::Broadcast(inner) => self.is_free(*inner),
+            _ => false,
+        }
+    }
+
+    fn computed(&mut self, id: ValueId, domain: Domain) -> Result<Expr, ScheduleError> {
+        let value = self.nest.value(id);
+        let dtype = value.ty.dtype;
+        let boxed = Box::new;
+        let expr = match &value.op {
+            Op::Fill(number) => match dtype {
+                Dtype::I32 => Expr::Int(Int::Const(*number as i64)),
+                Dtype::Bool => Expr::Predicate(Predicate::Const(*number != 0.0)),
+                _ => Expr::Number(*number),
+            },
+            Op::Scalar(scalar) => Expr::Param(scalar.index()),
+            Op::Int(int) => Expr::Int(int.clone()),
+            Op::Predicate(predicate) => Expr::Predicate(predicate.clone()),
+            Op::Transpose(inner) | Op::Broadcast(inner) => return self.expr(*inner, domain),
+            Op::Unary(op, a) => rounded(dtype, Expr::Unary(*op, boxed(self.expr(*a, domain)?))),
+            Op::Binary(op, a, b) => {
+                let (a, b) = (self.expr(*a, domain)?, self.expr(*b, domain)?);
+                rounded(dtype, Expr::Binary(*op, boxed(a), boxed(b)))
+            }
+            Op::Compare(op, a, b) => {
+                let (a, b) = (self.expr(*a, domain)?, self.expr(*b, domain)?);
+                Expr::Compare(*op, boxed(a), boxed(b))
+            }
+            Op::Select(c, a, b) => {
+                let c = self.expr(*c, domain)?;
+                let (a, b) = (self.expr(*a, domain)?, self.expr(*b, domain)?);
+                Expr::Select(boxed(c), boxed(a), boxed(b))
+            }
+            Op::Cast(a) => {
+                let from = self.nest.value(*a).ty.dtype;
+                let a = self.expr(*a, domain)?;
+                if from == dtype { a } else { Expr::Convert(scalar_of(dtype), boxed(a)) }
+            }
+            Op::Call(function, args) => {
+                let args = args.iter().map(|arg| self.expr(*arg, domain)).collect::<Result<_, _>>()?;
+                rounded(dtype, Expr::Call(self.nest.functions[function.index()].name.clone(), args))
+            }
+            Op::Dot { .. } | Op::Load { .. } | Op::Reduce(..) | Op::Carried(..) | Op::LoopResult(..) => {
+                return Err(ScheduleError::new(format!(
+                    "a value of `{}` is read before it is computed -- this is a fault in the compiler",
+                    self.nest.name
+                )));
+            }
+        };
+        Ok(expr)
+    }
+
+    /// A slice that sits in other registers than the reader wants is passed through scratch memory.
+    fn moved(&mut self, id: ValueId, var: VarId, domain: Domain) -> Result<VarId, ScheduleError> {
+        let from = self.program.var(var).domain;
+        if self.domains.agrees(&self.program.layouts, from, domain) || matches!(from, Domain::Tile(_)) && from == domain
+        {
+            return Ok(var);
+        }
+        let Some(axis) = self.nest.value(id).ty.axes.iter().copied().find(|axis| is_tiled(self.nest, *axis)) else {
+            return Ok(var);
+        };
+        let layout = match domain {
+            Domain::Tile(layout) | Domain::Rows(layout) | Domain::Cols(layout) => layout,
+            Domain::Once => return Ok(var),
+        };
+        let to = match domain {
+            Domain::Tile(_) if self.program.layout(layout).row_axis == Some(axis) => Domain::Rows(layout),
+            Domain::Tile(_) => Domain::Cols(layout),
+            other => other,
+        };
+        if let Op::Load { tensor, index } = &self.nest.value(id).op {
+            let again = self.declare(&self.name(id), self.program.var(var).ty, to);
+            self.load(*tensor, index, again);
+            return Ok(again);
+        }
+        let target = self.declare(&self.name(id), self.program.var(var).ty, to);
+        let block = self.schedule.blocks[axis.index()].unwrap_or(1);
+        self.scratch = self.scratch.max(block * 4);
+        self.out.push(Stmt::Exchange { value: var, target, transposed: false });
+        Ok(target)
+    }
+
+    fn load(&mut self, tensor: crate::nest::TensorId, index: &[Int], target: VarId) {
+        let source = match self.program.var(target).domain {
+            Domain::Tile(id) => {
+                let (rows, cols) = (self.program.layout(id).row_axis, self.program.layout(id).col_axis);
+                self.access(tensor, index, rows, Some(cols))
+            }
+            Domain::Rows(id) => {
+                let rows = self.program.layout(id).row_axis;
+                self.access(tensor, index, rows, None)
+            }
+            Domain::Cols(id) => {
+                let cols = self.program.layout(id).col_axis;
+                let mut access = self.access(tensor, index, None, None);
+                access.form = crate::program::AccessForm::Scattered { rows: None, cols: Some(cols) };
+                access
+            }
+            Domain::Once => self.access(tensor, index, None, None),
+        };
+        self.out.push(Stmt::Load { target, source });
+    }
+
+    /// Whether the value's only reader folds it into its own loop.
+    fn stays_inline(&self, id: ValueId) -> bool {
+        if self.is_free(id) {
+            return true;
+        }
+        let [usage] = self.facts.uses[id.index()][..] else { return false };
+        match usage {
+            Use::Value(reader) => {
+                self.home.get(&reader) == self.home.get(&id)
+                    && (self.is_elementwise(reader) && self.domain(reader) == self.domain(id)
+                        || self.rounds_operand(id, reader))
+            }
+            // A store rounds to the tensor's dtype itself.
+            Use::Store => matches!(self.nest.value(id).op, Op::Cast(_)),
+            Use::Carry => false,
+        }
+    }
+
+    /// A conversion that a dot makes as it packs its operand.
+    fn rounds_operand(&self, id: ValueId, reader: ValueId) -> bool {
+        matches!(self.nest.value(reader).op, Op::Dot { .. }) && matches!(self.nest.value(id).op, Op::Cast(_))
+    }
+
+    fn is_elementwise(&self, id: ValueId) -> bool {
+        !matches!(self.nest.value(id).op, Op::Dot { .. } | Op::Load { .. } | Op::Reduce(..))
+            && !inputs(&self.nest.value(id).op).is_empty()
+    }
+
+    /// The sum that takes the dot up, where it is the dot's only reader.
+    fn sum_of(&self, dot: ValueId) -> Option<ValueId> {
+        let [Use::Value(reader)] = self.facts.uses[dot.index()][..] else { return None };
+        match self.nest.value(reader).op {
+            Op::Binary(BinaryOp::Add, a, b) => self.product_in(reader, a, b).filter(|(_, d)| *d == dot).map(|_| reader),
+            _ => None,
+        }
+    }
+
+    /// `(sum, dot)` where one term of an addition is a dot that can accumulate onto the other.
+    fn product_in(&self, id: ValueId, a: ValueId, b: ValueId) -> Option<(ValueId, ValueId)> {
+        [(a, b), (b, a)].into_iter().find(|(sum, product)| {
+            matches!(self.nest.value(*product).op, Op::Dot { .. })
+                && self.facts.used_once(*product)
+                && self.home.get(product) == self.home.get(&id)
+                && self.nest.value(*product).ty == self.nest.value(id).ty
+                && self.nest.value(*sum).ty.dtype == Dtype::F32
+                && sum != product
+        })
+    }
+
+    /// Registers that hold `sum` and that `id` may accumulate onto.
+    fn accumulator(&mut self, id: ValueId, sum: ValueId) -> Result<VarId, ScheduleError> {
+        let domain = self.domain(id);
+        if let Some(head) = self.running(id) {
+            if self.vars.get(&sum) != Some(&head) {
+                let value = self.expr(sum, domain)?;
+                self.map(head, value);
+            }
+            return Ok(head);
+        }
+        let owned = self.vars.get(&sum).copied().filter(|_| {
+            self.facts.used_once(sum)
+                && self.home.get(&sum) == self.home.get(&id)
+                && !matches!(self.nest.value(sum).op, Op::Carried(..) | Op::LoopResult(..))
+        });
+        if let Some(var) = owned.filter(|var| self.program.var(*var).domain == domain) {
+            return Ok(var);
+        }
+        let value = self.expr(sum, domain)?;
+        let target = self.fresh(id, Scalar::Float);
+        self.map(target, value);
+        Ok(target)
+    }
+
+    /// The running variable that `id` becomes the next value of, where its old content has no reader left.
+    fn running(&self, id: ValueId) -> Option<VarId> {
+        let (head, next) = find_carried(&self.nest.body.stmts, id)?;
+        let var = *self.vars.get(&head)?;
+        let same = self.program.var(var).domain == self.domain(id)
+            && self.program.var(var).ty == scalar_of(self.nest.value(id).ty.dtype);
+        let dead = self.facts.uses[head.index()].iter().all(|usage| match usage {
+            Use::Value(reader) => *reader == next || self.vars.contains_key(reader) || self.folds_into(*reader, next),
+            Use::Store | Use::Carry => false,
+        });
+        (same && dead).then_some(var)
+    }
+
+    /// Whether `id` is computed nowhere but inside `reader`'s own loop.
+    fn folds_into(&self, id: ValueId, reader: ValueId) -> bool {
+        if !self.stays_inline(id) {
+            return false;
+        }
+        match self.facts.uses[id.index()][..] {
+            [Use::Value(next)] => {
+                self.is_elementwise(next)
+                    && (next == reader || self.vars.contains_key(&next) || self.folds_into(next, reader))
+            }
+            _ => false,
+        }
+    }
+
+    fn reduce(&mut self, id: ValueId, op: ReduceOp, input: ValueId, axis: AxisId) -> Result<(), ScheduleError> {
+        let input = untransposed(self.nest, input);
+        let mut var = self.materialize(input)?;
+        if matches!(self.program.var(var).ty, Scalar::F16 | Scalar::Bf16 | Scalar::Tf32) {
+            // Sums and comparisons run in f32.
+            let domain = self.program.var(var).domain;
+            let wide = self.declare(&self.name(input), Scalar::Float, domain);
+            self.map(wide, Expr::Convert(Scalar::Float, Box::new(Expr::Var(var))));
+            var = wide;
+        }
+        let identity = match op {
+            ReduceOp::Sum => Identity::Zero,
+            ReduceOp::Max => Identity::NegInfinity,
+            ReduceOp::Min => Identity::Infinity,
+        };
+        self.mask_edge(var, axis, identity);
+        let (along, domain, rows) = match self.program.var(var).domain {
+            Domain::Tile(layout) => {
+                let shape = self.program.layout(layout);
+                let span = shape.rows.max(shape.cols);
+                match shape.row_axis {
+                    None => (Along::Cols, Domain::Once, span),
+                    Some(row) if row == axis => (Along::Rows, Domain::Cols(layout), span),
+                    Some(_) => (Along::Cols, Domain::Rows(layout), span),
+                }
+            }
+            Domain::Rows(_) | Domain::Cols(_) => (Along::Slice, Domain::Once, 32),
+            Domain::Once => {
+                self.vars.insert(id, var);
+                return Ok(());
+            }
+        };
+        // One partial result of each warp for each row or column.
+        self.scratch = self.scratch.max(rows * self.schedule.threads().div_ceil(32) * 4);
+        let ty = self.program.var(var).ty;
+        let target = self.declare(&self.name(id), ty, domain);
+        self.out.push(Stmt::Reduce { op, value: var, target, along });
+        self.vars.insert(id, target);
+        Ok(())
+    }
+
+    /// A select by position: blocks on which the predicate holds everywhere skip it.
+    fn split_select(
+        &mut self,
+        id: ValueId,
+        condition: ValueId,
+        yes: ValueId,
+        no: ValueId,
+    ) -> Result<bool, ScheduleError> {
+        let Op::Predicate(predicate) = &self.nest.value(untransposed(self.nest, condition)).op else {
+            return Ok(false);
+        };
+        let Some(everywhere) = self.holds_everywhere(predicate) else { return Ok(false) };
+        if self.domain(yes) != self.domain(id) || !self.is_free(no) || matches!(self.domain(id), Domain::Once) {
+            return Ok(false);
+        }
+        let domain = self.domain(id);
+        let reusable = self.vars.get(&yes).copied().filter(|_| {
+            self.facts.used_once(yes)
+                && self.home.get(&yes) == self.home.get(&id)
+                && !matches!(self.nest.value(yes).op, Op::Carried(..) | Op::LoopResult(..))
+        });
+        let target = match reusable {
+            Some(var) => var,
+            None => {
+                let value = self.expr(yes, domain)?;
+                let named = if self.nest.value(id).name.is_some() { id } else { yes };
+                let target = self.declare(&self.name(named), scalar_of(self.nest.value(id).ty.dtype), domain);
+                self.map(target, value);
+                target
+            }
+        };
+        let otherwise = self.expr(no, domain)?;
+        let value = Expr::Select(
+            Box::new(Expr::Predicate(predicate.clone())),
+            Box::new(Expr::Var(target)),
+            Box::new(otherwise),
+        );
+        self.out.push(Stmt::Map { target, value, unless_all: Some(everywhere) });
+        self.vars.insert(id, target);
+        Ok(true)
+    }
+
+    /// A condition on block bounds under which the predicate holds for every element.
+    fn holds_everywhere(&self, predicate: &Predicate) -> Option<Predicate> {
+        match predicate {
+            Predicate::Const(_) => None,
+            Predicate::And(a, b) => {
+                Some(Predicate::And(Box::new(self.holds_everywhere(a)?), Box::new(self.holds_everywhere(b)?)))
+            }
+            Predicate::Compare(op, a, b) => {
+                let ((a_low, a_high), (b_low, b_high)) = (self.bounds(a)?, self.bounds(b)?);
+                match op {
+                    CompareOp::Lt | CompareOp::Le => Some(Predicate::Compare(*op, a_high, b_low)),
+                    CompareOp::Gt | CompareOp::Ge => Some(Predicate::Compare(*op, a_low, b_high)),
+                    CompareOp::Eq | CompareOp::Ne => None,
+                }
+            }
+            Predicate::Or(..) | Predicate::Not(_) => None,
+        }
+    }
+
+    /// The least and greatest value of an expression over the current block.
+    fn bounds(&self, int: &Int) -> Option<(Int, Int)> {
+        let mut vector = false;
+        axes_in(int, &mut |axis| vector |= is_tiled(self.nest, axis));
+        if !vector {
+            return Some((int.clone(), int.clone()));
+        }
+        match int {
+            Int::Axis(axis) => {
+                let block = i64::from(self.schedule.blocks[axis.index()]?);
+                let first = Int::BlockStart(*axis);
+                let last = Int::Binary(IntOp::Add, Box::new(first.clone()), Box::new(Int::Const(block - 1)));
+                Some((first, last))
+            }
+            Int::Binary(IntOp::Add, a, b) => {
+                let ((a0, a1), (b0, b1)) = (self.bounds(a)?, self.bounds(b)?);
+                Some((binary(IntOp::Add, a0, b0), binary(IntOp::Add, a1, b1)))
+            }
+            Int::Binary(IntOp::Sub, a, b) => {
+                let ((a0, a1), (b0, b1)) = (self.bounds(a)?, self.bounds(b)?);
+                Some((binary(IntOp::Sub, a0, b1), binary(IntOp::Sub, a1, b0)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn binary(op: IntOp, a: Int, b: Int) -> Int {
+    Int::Binary(op, Box::new(a), Box::new(b))
+}
+
+/// The loop-carried variable, if any, whose next value is `id`: its head, and `id` again.
+fn find_carried(stmts: &[NestStmt], id: ValueId) -> Option<(ValueId, ValueId)> {
+    stmts.iter().find_map(|stmt| match stmt {
+        NestStmt::Loop(Loop { carried, body, .. }) => carried
+            .iter()
+            .find(|carried| carried.next == id)
+            .map(|carried| (carried.head, id))
+            .or_else(|| find_carried(&body.stmts, id)),
+        _ => None,
+    })
+}
+
+pub fn scalar_of(dtype: Dtype) -> Scalar {
+    match dtype {
+        Dtype::F16 => Scalar::F16,
+        Dtype::Bf16 => Scalar::Bf16,
+        Dtype::Tf32 => Scalar::Tf32,
+        Dtype::F32 => Scalar::Float,
+        Dtype::I32 => Scalar::Int,
+        Dtype::Bool => Scalar::Bool,
+    }
+}
+
+/// Arithmetic on 16-bit tiles runs in f32 and is rounded after each operation, as on the host.
+fn rounded(dtype: Dtype, expr: Expr) -> Expr {
+    match dtype {
+        Dtype::F16 | Dtype::Bf16 | Dtype::Tf32 => Expr::Convert(scalar_of(dtype), Box::new(expr)),
+        Dtype::F32 | Dtype::I32 | Dtype::Bool => expr,
+    }
+}

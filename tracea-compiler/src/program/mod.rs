@@ -1,0 +1,360 @@
+//! A lowered kernel: what each block of threads does, statement by statement.
+//!
+//! Every choice (layout, buffer, stage, barrier, instruction kind) stands here in plain data; emitting is transliteration.
+//! Integer expressions are the nest's own ([`Int`]): an axis in them means an element's coordinate, and the statement says
+//! which registers or rows that coordinate comes from.
+
+pub mod barriers;
+pub mod layout;
+pub mod print;
+pub mod shared;
+
+use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
+use crate::plan;
+use layout::{Layout, LayoutId};
+use shared::{Shared, SharedId};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    pub kernel: String,
+    pub entry: String,
+    pub target: String,
+    pub schedule: String,
+    pub file: String,
+    pub threads: u32,
+    pub names: Names,
+    /// Axes whose limit is a variable of its own, not their extent.
+    pub limited: Vec<AxisId>,
+    /// Block size of each axis that has one, in axis order.
+    pub blocks: Vec<(AxisId, u32)>,
+    pub params: Vec<Param>,
+    pub grid: Vec<GridAxis>,
+    /// Blocks of the two innermost tiled grid axes are visited in groups of this many along the outer one.
+    pub raster: u32,
+    pub layouts: Vec<Layout>,
+    pub shared: Vec<Shared>,
+    /// Where reductions and exchanges pass values between warps: offset and size in bytes.
+    pub scratch: (u32, u32),
+    pub shared_bytes: u32,
+    pub vars: Vec<Var>,
+    pub body: Vec<Stmt>,
+    /// Tensors whose alignment is a compile-time constant of the source.
+    pub aligned: Vec<TensorId>,
+    pub promised_sass: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    pub name: String,
+    pub ty: ParamType,
+    pub arg: plan::Arg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ParamType {
+    /// `const T* __restrict__`, or without `const` for an output.
+    Pointer {
+        dtype: Dtype,
+        mutable: bool,
+    },
+    Stride,
+    Int,
+    Float,
+    FastDiv,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GridAxis {
+    pub axis: AxisId,
+    /// Elements a block; 1 for `each`.
+    pub block: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VarId(pub u32);
+
+/// Registers of one thread: an array over a layout's slots, or one number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Var {
+    pub name: String,
+    pub ty: Scalar,
+    pub domain: Domain,
+}
+
+/// C++ types of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    F16,
+    Bf16,
+    Tf32,
+    Float,
+    Int,
+    Bool,
+}
+
+/// Over which registers a value or a loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Domain {
+    Tile(LayoutId),
+    /// One value a row of the layout, replicated over the threads that share the row.
+    Rows(LayoutId),
+    Cols(LayoutId),
+    Once,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    Number(f64),
+    Int(Int),
+    Predicate(Predicate),
+    /// A scalar parameter, by its position among the kernel's scalars.
+    Param(usize),
+    /// A variable read at the place that the enclosing domain is at: the same slot, or that slot's row or column.
+    Var(VarId),
+    Unary(UnaryOp, Box<Expr>),
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    Compare(CompareOp, Box<Expr>, Box<Expr>),
+    Select(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// Conversion with rounding to the type.
+    Convert(Scalar, Box<Expr>),
+    Call(String, Vec<Expr>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// Where the following statements stand in the user's source.
+    Line(u32),
+    Declare(VarId),
+    /// `const int <name> = <value>;`
+    Let {
+        name: String,
+        value: IntText,
+    },
+    /// For each register of the target's domain: `target = value`, where the condition holds.
+    Map {
+        target: VarId,
+        value: Expr,
+        unless_all: Option<Predicate>,
+    },
+    /// Elements past the axis' end get a neutral value; skipped by blocks that lie inside.
+    MaskEdge {
+        target: VarId,
+        axis: AxisId,
+        identity: Identity,
+    },
+    /// global → shared
+    Copy(Copy),
+    Commit,
+    Wait(u32),
+    Barrier,
+    /// global → registers
+    Load {
+        target: VarId,
+        source: Access,
+    },
+    /// registers → global
+    Store {
+        value: VarId,
+        target: Access,
+        staging: Option<SharedId>,
+    },
+    Dot(Dot),
+    Reduce {
+        op: ReduceOp,
+        value: VarId,
+        target: VarId,
+        along: Along,
+    },
+    /// Same tile, other registers; through scratch.
+    Exchange {
+        value: VarId,
+        target: VarId,
+        transposed: bool,
+    },
+    /// Registers of a tile → a shared tile that a dot reads.
+    Stage {
+        value: VarId,
+        shared: SharedId,
+    },
+    For {
+        var: String,
+        from: IntText,
+        until: IntText,
+        step: u32,
+        unroll: bool,
+        body: Vec<Stmt>,
+    },
+    If {
+        condition: IntText,
+        body: Vec<Stmt>,
+    },
+}
+
+/// What a reduction runs over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Along {
+    /// A tile's columns: one result a row.
+    Cols,
+    /// A tile's rows: one result a column.
+    Rows,
+    /// All slots of a row slice or column slice: one number.
+    Slice,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Identity {
+    Zero,
+    NegInfinity,
+    Infinity,
+}
+
+/// A name for each thing in the nest, as emitted code spells it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Names {
+    pub tensors: Vec<String>,
+    pub dims: Vec<String>,
+    pub scalars: Vec<String>,
+    /// A scalar loop's variable, and the stem of a tiled axis' start (`k0`) and limit (`k_end`).
+    pub axes: Vec<String>,
+}
+
+/// Integer text over names that are in scope: loop steps, block starts, limits.
+///
+/// A small tree of its own, so that nothing downstream parses strings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IntText {
+    Const(i64),
+    Name(String),
+    /// The nest's arithmetic on scalars.
+    Int(Int),
+    /// An axis' extent.
+    Extent(AxisId),
+    /// First coordinate of the axis' current block.
+    Start(AxisId),
+    /// One past the last coordinate that the current loop visits on the axis.
+    Limit(AxisId),
+    Add(Box<IntText>, Box<IntText>),
+    Sub(Box<IntText>, Box<IntText>),
+    Mul(Box<IntText>, Box<IntText>),
+    Min(Box<IntText>, Box<IntText>),
+    Max(Box<IntText>, Box<IntText>),
+    /// Rounded up.
+    CeilDiv(Box<IntText>, u32),
+    Rem(Box<IntText>, u32),
+    Less(Box<IntText>, Box<IntText>),
+    /// Quotient and remainder by a `FastDiv` parameter, or by a constant.
+    Quotient(Box<IntText>, Divisor),
+    Remainder(Box<IntText>, Divisor),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Divisor {
+    Param(String),
+    Const(i64),
+}
+
+impl IntText {
+    pub fn name(name: impl Into<String>) -> IntText {
+        IntText::Name(name.into())
+    }
+    pub fn plus(self, other: IntText) -> IntText {
+        match (&self, &other) {
+            (IntText::Const(0), _) => other,
+            (_, IntText::Const(0)) => self,
+            _ => IntText::Add(Box::new(self), Box::new(other)),
+        }
+    }
+    pub fn times(self, factor: u32) -> IntText {
+        match factor {
+            1 => self,
+            _ => IntText::Mul(Box::new(self), Box::new(IntText::Const(factor.into()))),
+        }
+    }
+}
+
+/// How the elements of a tile lie in a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Access {
+    pub tensor: TensorId,
+    pub index: Vec<Int>,
+    pub form: AccessForm,
+    /// Axes whose coordinate is checked against their limit.
+    pub limits: Vec<AxisId>,
+    /// Tensor axes whose index is checked against 0 and the size.
+    pub inside: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AccessForm {
+    /// One pointer a row, columns contiguous from the block's start.
+    Contiguous { rows: Option<AxisId>, cols: AxisId },
+    /// A pointer for each element.
+    Scattered { rows: Option<AxisId>, cols: Option<AxisId> },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    pub shared: SharedId,
+    pub slot: Option<IntText>,
+    pub source: Access,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dot {
+    /// Accumulated into.
+    pub target: VarId,
+    pub k: u32,
+    pub a: Operand,
+    pub b: Operand,
+    pub unit: MathUnit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MathUnit {
+    /// `mma.sync` by 16-bit or tf32 operands.
+    Mma,
+    /// Fused multiply-add in f32.
+    Fma,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    Shared {
+        shared: SharedId,
+        slot: Option<IntText>,
+        major: Major,
+    },
+    /// An accumulator's registers, rounded to the type.
+    Registers {
+        value: VarId,
+        ty: Dtype,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Major {
+    /// The contracted axis is contiguous.
+    K,
+    /// The other axis is contiguous.
+    Mn,
+}
+
+impl Program {
+    pub fn var(&self, id: VarId) -> &Var {
+        &self.vars[id.0 as usize]
+    }
+    pub fn layout(&self, id: LayoutId) -> &Layout {
+        &self.layouts[id.0 as usize]
+    }
+    pub fn shared(&self, id: SharedId) -> &Shared {
+        &self.shared[id.0 as usize]
+    }
+    pub fn block(&self, axis: AxisId) -> Option<u32> {
+        self.blocks.iter().find(|(a, _)| *a == axis).map(|(_, b)| *b)
+    }
+}
+
+/// The parameter that holds a tensor's stride along an axis.
+pub fn stride_name(tensor: &str, axis: usize) -> String {
+    format!("{tensor}_stride{axis}")
+}

@@ -1,0 +1,125 @@
+//! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
+
+use super::{Access, AccessForm, Domain, Operand, Program, Stmt};
+use std::fmt;
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "program {} [{}] threads {} shared {} B",
+            self.entry, self.schedule, self.threads, self.shared_bytes
+        )?;
+        for layout in &self.layouts {
+            writeln!(f, "layout {} = {:?} {}x{}", layout.name, layout.kind, layout.rows, layout.cols)?;
+        }
+        for shared in &self.shared {
+            let (rows, cols, stages) = (shared.rows, shared.cols, shared.stages);
+            writeln!(
+                f,
+                "shared {} = {} {rows}x{cols} x{stages} at {}",
+                shared.name,
+                shared.dtype.name(),
+                shared.offset
+            )?;
+        }
+        self.stmts(f, &self.body, 0)
+    }
+}
+
+impl Program {
+    fn stmts(&self, f: &mut fmt::Formatter<'_>, stmts: &[Stmt], depth: usize) -> fmt::Result {
+        for stmt in stmts {
+            if !matches!(stmt, Stmt::Line(_)) {
+                write!(f, "{}", "  ".repeat(depth))?;
+            }
+            match stmt {
+                Stmt::Line(_) => continue,
+                Stmt::Declare(var) => {
+                    let var = self.var(*var);
+                    write!(f, "declare {}: {:?} over {}", var.name, var.ty, self.domain(var.domain))?
+                }
+                Stmt::Let { name, .. } => write!(f, "let {name}")?,
+                Stmt::Map { target, unless_all, .. } => {
+                    let split = if unless_all.is_some() { " where the block needs it" } else { "" };
+                    write!(f, "map {}{split}", self.var(*target).name)?
+                }
+                Stmt::MaskEdge { target, identity, .. } => {
+                    write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?
+                }
+                Stmt::Copy(copy) => {
+                    write!(f, "copy {} <- {}", self.shared(copy.shared).name, self.access(&copy.source))?
+                }
+                Stmt::Commit => write!(f, "commit")?,
+                Stmt::Wait(pending) => write!(f, "wait {pending}")?,
+                Stmt::Barrier => write!(f, "barrier")?,
+                Stmt::Load { target, source } => {
+                    write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?
+                }
+                Stmt::Store { value, target, staging } => {
+                    write!(f, "store {} <- {}", self.access(target), self.var(*value).name)?;
+                    if let Some(staging) = staging {
+                        write!(f, " through {}", self.shared(*staging).name)?
+                    }
+                }
+                Stmt::Dot(dot) => write!(
+                    f,
+                    "dot {} += {} . {} by {:?}",
+                    self.var(dot.target).name,
+                    self.operand(&dot.a),
+                    self.operand(&dot.b),
+                    dot.unit
+                )?,
+                Stmt::Reduce { op, value, target, along } => write!(
+                    f,
+                    "reduce {} = {op:?} of {} along {along:?}",
+                    self.var(*target).name,
+                    self.var(*value).name
+                )?,
+                Stmt::Exchange { value, target, transposed } => {
+                    let word = if *transposed { "transpose" } else { "exchange" };
+                    write!(f, "{word} {} <- {}", self.var(*target).name, self.var(*value).name)?
+                }
+                Stmt::Stage { value, shared } => {
+                    write!(f, "stage {} <- {}", self.shared(*shared).name, self.var(*value).name)?
+                }
+                Stmt::For { var, body, .. } => {
+                    writeln!(f, "for {var}")?;
+                    self.stmts(f, body, depth + 1)?;
+                    continue;
+                }
+                Stmt::If { body, .. } => {
+                    writeln!(f, "if")?;
+                    self.stmts(f, body, depth + 1)?;
+                    continue;
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+
+    fn domain(&self, domain: Domain) -> String {
+        match domain {
+            Domain::Tile(id) => self.layout(id).name.clone(),
+            Domain::Rows(id) => format!("rows of {}", self.layout(id).name),
+            Domain::Cols(id) => format!("columns of {}", self.layout(id).name),
+            Domain::Once => "one".into(),
+        }
+    }
+
+    fn access(&self, access: &Access) -> String {
+        let form = match access.form {
+            AccessForm::Contiguous { .. } => "rows",
+            AccessForm::Scattered { .. } => "elements",
+        };
+        format!("{} by {form}", self.names.tensors[access.tensor.index()])
+    }
+
+    fn operand(&self, operand: &Operand) -> String {
+        match operand {
+            Operand::Shared { shared, major, .. } => format!("{} ({major:?}-major)", self.shared(*shared).name),
+            Operand::Registers { value, .. } => format!("{} (registers)", self.var(*value).name),
+        }
+    }
+}

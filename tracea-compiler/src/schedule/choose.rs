@@ -1,0 +1,212 @@
+//! The compiler's own schedule, from the roles that axes play in the nest's dots and tensors.
+//!
+//! A starting point that [`crate::lower`] then fits into shared memory: fewer stages first, then smaller loop blocks.
+
+use super::target::Target;
+use super::{Schedule, known_extent};
+use crate::lower::analysis::{Facts, OperandSource, untransposed};
+use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt};
+
+/// What an axis does in the nest's dots.
+#[derive(Clone, Copy, Default)]
+struct Roles {
+    m: bool,
+    n: bool,
+    k: bool,
+    /// A dot over it multiplies in f32, which wants shorter steps.
+    wide: bool,
+    /// Some tensor holds it contiguously.
+    contiguous: bool,
+}
+
+pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
+    let roles = roles(nest, facts);
+    let mut schedule = Schedule {
+        target,
+        blocks: vec![None; nest.axes.len()],
+        warps: warps(nest, facts),
+        stages: 4,
+        raster: 8,
+        why: String::new(),
+    };
+    for (index, axis) in nest.axes.iter().enumerate() {
+        let id = AxisId(index as u32);
+        schedule.blocks[index] = match axis.kind {
+            AxisKind::Each => None,
+            AxisKind::Whole => known_extent(nest, id).map(|size| whole_block(size, roles[index])),
+            AxisKind::Tiled => Some(block(nest, facts, id, &roles)),
+        };
+    }
+    if facts.dots.is_empty() {
+        schedule.stages = 1;
+        schedule.raster = 1;
+        schedule.why = "rows to warps, wide reads along contiguous axes".into();
+    } else {
+        fit_registers(nest, facts, &roles, &mut schedule);
+        schedule.why = "block sizes from the registers that accumulators take".into();
+    }
+    schedule
+}
+
+fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
+    let mut roles = vec![Roles::default(); nest.axes.len()];
+    for dot in &facts.dots {
+        roles[dot.m.index()].m = true;
+        roles[dot.n.index()].n = true;
+        roles[dot.k.index()].k = true;
+        roles[dot.k.index()].wide |= dot.dtype.bytes() == 4;
+    }
+    let mut last = |index: &[Int]| {
+        if let Some(Int::Axis(axis)) = index.last() {
+            roles[axis.index()].contiguous = true;
+        }
+    };
+    for id in &facts.order {
+        if let Op::Load { index, .. } = &nest.value(*id).op {
+            last(index);
+        }
+    }
+    each_store(&nest.body.stmts, &mut |index| last(index));
+    roles
+}
+
+fn each_store(stmts: &[Stmt], each: &mut impl FnMut(&[Int])) {
+    for stmt in stmts {
+        match stmt {
+            Stmt::Store { index, .. } => each(index),
+            Stmt::Loop(inner) => each_store(&inner.body.stmts, each),
+            Stmt::Value(_) => {}
+        }
+    }
+}
+
+/// A dot whose left operand was computed by another dot: its rows must stay within one warp.
+pub fn has_chain(nest: &Nest, facts: &Facts) -> bool {
+    facts.dots.iter().any(|dot| match &dot.a {
+        OperandSource::Computed { value } => {
+            let axes = &nest.value(untransposed(nest, *value)).ty.axes;
+            facts.dots.iter().any(|other| axes[..] == [other.m, other.n])
+        }
+        OperandSource::Tensor { .. } => false,
+    })
+}
+
+fn warps(nest: &Nest, facts: &Facts) -> (u32, u32) {
+    if facts.dots.is_empty() || facts.dots.iter().any(|dot| dot.dtype == crate::nest::Dtype::F32) {
+        (4, 2)
+    } else if has_chain(nest, facts) {
+        (8, 1)
+    } else {
+        (2, 2)
+    }
+}
+
+fn whole_block(size: i64, roles: Roles) -> u32 {
+    let size = size.clamp(1, 1 << 20) as u32;
+    if roles.m || roles.n || roles.k { size.next_multiple_of(16) } else { size.next_power_of_two() }
+}
+
+fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles]) -> u32 {
+    let role = roles[axis.index()];
+    let known = known_extent(nest, axis).map(|size| size.clamp(1, 1 << 20) as u32);
+    if role.m || role.n || role.k {
+        let wanted = match (role.m || role.n, role.k) {
+            (true, false) => 128,
+            (true, true) => 64,
+            _ if role.wide => 16,
+            _ => 32,
+        };
+        let least = if role.m { 128 } else { 16 };
+        return known.map_or(wanted, |size| wanted.min(size.next_power_of_two().max(least)));
+    }
+    if !facts.dots.is_empty() {
+        return 64;
+    }
+    let on_grid = nest.grid.contains(&axis);
+    let tiled = nest.axes.iter().filter(|axis| axis.kind != AxisKind::Each).count();
+    let contiguous = nest.axes.iter().zip(roles).filter(|(a, r)| a.kind != AxisKind::Each && r.contiguous).count();
+    let wanted = match (tiled, role.contiguous, on_grid) {
+        (1, ..) => 2048,
+        // Two contiguous axes change places somewhere: a square tile serves both sides.
+        (_, true, true) if contiguous > 1 => 64,
+        (_, true, true) => 256,
+        (_, true, false) => 1024,
+        (_, false, true) => 8,
+        (_, false, false) => 32,
+    };
+    match known {
+        Some(size) if role.contiguous => wanted.min(size.next_power_of_two().max(if tiled == 1 { 256 } else { 32 })),
+        _ => wanted,
+    }
+}
+
+/// Halves the widest free column block, or doubles the warps, until the accumulators fit.
+fn fit_registers(nest: &Nest, facts: &Facts, roles: &[Roles], schedule: &mut Schedule) {
+    const ACCUMULATORS: u32 = 168;
+    for _ in 0..8 {
+        let threads = schedule.threads();
+        let tile = |a: AxisId, b: AxisId| {
+            schedule.blocks[a.index()].unwrap_or(1) * schedule.blocks[b.index()].unwrap_or(1) / threads
+        };
+        let mut pairs: Vec<(AxisId, AxisId)> = Vec::new();
+        let mut registers = 0;
+        for dot in &facts.dots {
+            // Tiles of the same axes that follow each other in one loop replace each other; independent sums add up.
+            registers += tile(dot.m, dot.n);
+            pairs.push((dot.m, dot.n));
+        }
+        if registers <= ACCUMULATORS {
+            return;
+        }
+        let widest = facts
+            .dots
+            .iter()
+            .map(|dot| dot.n)
+            .filter(|n| nest.axis(*n).kind == AxisKind::Tiled && schedule.blocks[n.index()].unwrap_or(0) > 32)
+            .max_by_key(|n| (schedule.blocks[n.index()], !roles[n.index()].k));
+        match widest {
+            Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
+            None if schedule.warps.1 == 1 && schedule.warps.0 < 8 => schedule.warps.0 *= 2,
+            None if schedule.threads() < 512 && schedule.warps.1 > 1 => schedule.warps.1 *= 2,
+            None => return,
+        }
+    }
+}
+
+/// Makes a schedule that asked for too much shared memory smaller; false where nothing is left to give.
+pub fn shrink(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
+    if schedule.stages > 2 && !facts.dots.is_empty() {
+        schedule.stages -= 1;
+        return true;
+    }
+    let least = |axis: AxisId| {
+        let mut least = 16;
+        for dot in &facts.dots {
+            if dot.m == axis {
+                least = least.max(16 * schedule.warps.0);
+            }
+            if dot.n == axis {
+                least = least.max(8 * schedule.warps.1);
+            }
+        }
+        least
+    };
+    let widest = nest
+        .axes
+        .iter()
+        .enumerate()
+        .filter(|(index, axis)| {
+            axis.kind == AxisKind::Tiled
+                && schedule.blocks[*index].unwrap_or(0) >= 2 * least(AxisId(*index as u32))
+                && (nest.grid.iter().all(|grid| grid.index() != *index) || !facts.dots.is_empty())
+        })
+        // Loop blocks first: a grid block that shrinks costs reuse.
+        .max_by_key(|(index, _)| (!nest.grid.contains(&AxisId(*index as u32)), schedule.blocks[*index]));
+    match widest {
+        Some((index, _)) => {
+            schedule.blocks[index] = schedule.blocks[index].map(|block| block / 2);
+            true
+        }
+        None => false,
+    }
+}

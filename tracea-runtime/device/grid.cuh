@@ -1,0 +1,24 @@
+// The order in which a grid's blocks visit a matrix of tiles.
+#pragma once
+
+namespace tracea {
+
+struct BlockPosition {
+    int row, col;
+};
+
+// Down GROUP rows, then one column on: blocks that run at the same time read few rows and few columns, which L2 then holds.
+//
+//     0 3 6 9        GROUP = 3, 4 columns
+//     1 4 7 ...
+//     2 5 8
+template <int GROUP>
+__device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) {
+    const int per_group = GROUP * cols;
+    const int first = block / per_group * GROUP;
+    const int height = rows - first < GROUP ? rows - first : GROUP;
+    const int within = block % per_group;
+    return {first + within % height, within / height};
+}
+
+}  // namespace tracea
