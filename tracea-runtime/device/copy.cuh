@@ -24,8 +24,9 @@ template <int ROWS, int PIECES, int THREADS>
 struct RowWalk {
     static constexpr int steps = (ROWS * PIECES + THREADS - 1) / THREADS;
 
-    static __device__ __forceinline__ int row(int step) {
-        const int thread = static_cast<int>(threadIdx.x);
+    int thread;
+
+    __device__ __forceinline__ int row(int step) const {
         if constexpr (THREADS % PIECES == 0) {
             return thread / PIECES + step * (THREADS / PIECES);
         } else if constexpr (PIECES % THREADS == 0) {
@@ -34,8 +35,7 @@ struct RowWalk {
             return (thread + step * THREADS) / PIECES;
         }
     }
-    static __device__ __forceinline__ int piece(int step) {
-        const int thread = static_cast<int>(threadIdx.x);
+    __device__ __forceinline__ int piece(int step) const {
         if constexpr (THREADS % PIECES == 0) {
             return thread % PIECES;
         } else if constexpr (PIECES % THREADS == 0) {
@@ -49,8 +49,8 @@ struct RowWalk {
     static constexpr int batch(int most) { return steps < most ? steps : most; }
     // False past the last piece.
     template <int BATCH>
-    static __device__ __forceinline__ bool inside(int step) {
-        return ROWS * PIECES % (BATCH * THREADS) == 0 || static_cast<int>(threadIdx.x) + step * THREADS < ROWS * PIECES;
+    __device__ __forceinline__ bool inside(int step) const {
+        return ROWS * PIECES % (BATCH * THREADS) == 0 || thread + step * THREADS < ROWS * PIECES;
     }
 };
 
@@ -72,13 +72,14 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
         constexpr int width = ALIGN >= 16 ? 16 : ALIGN >= 8 ? 8 : 4, count = width / element_bytes;
         using Walk = RowWalk<Tile::rows, Tile::cols / count, THREADS>;
         constexpr int batch = Walk::batch(BATCH);
+        const Walk walk{static_cast<int>(threadIdx.x)};
         const unsigned base = shared_address(shared);
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
-                if (Walk::template inside<batch>(first + i)) {
-                    const int row = Walk::row(first + i), col = Walk::piece(first + i) * count;
+                if (walk.template inside<batch>(first + i)) {
+                    const int row = walk.row(first + i), col = walk.piece(first + i) * count;
                     const auto from = source(row);
                     const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
                     cp_async<width>(base + Tile::offset(row, col) * element_bytes, from.pointer + col, exist * element_bytes);
@@ -89,13 +90,14 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
         constexpr int count = Tile::chunk;
         using Walk = RowWalk<Tile::rows, Tile::chunks, THREADS>;
         constexpr int batch = Walk::batch(BATCH < 4 ? BATCH : 4);  // of up to eight loads
+        const Walk walk{static_cast<int>(threadIdx.x)};
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
             T x[batch][count];
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
-                const bool inside = Walk::template inside<batch>(first + i);
-                const int row = Walk::row(first + i), col = Walk::piece(first + i) * count;
+                const bool inside = walk.template inside<batch>(first + i);
+                const int row = walk.row(first + i), col = walk.piece(first + i) * count;
                 const auto from = source(row);
 #pragma unroll
                 for (int e = 0; e < count; ++e) {
@@ -104,8 +106,8 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
             }
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
-                if (Walk::template inside<batch>(first + i)) {
-                    T* const to = shared + Tile::offset(Walk::row(first + i), Walk::piece(first + i) * count);
+                if (walk.template inside<batch>(first + i)) {
+                    T* const to = shared + Tile::offset(walk.row(first + i), walk.piece(first + i) * count);
                     store_words<16>(to, words_of<T, 16>(x[i], 0));
                 }
             }
@@ -119,21 +121,22 @@ __device__ __forceinline__ void copy_elements(typename Tile::element* shared, El
     using T = typename Tile::element;
     using Walk = RowWalk<Tile::rows, Tile::cols, THREADS>;
     constexpr int batch = Walk::batch(8);
+    const Walk walk{static_cast<int>(threadIdx.x)};
 #pragma unroll 1
     for (int first = 0; first < Walk::steps; first += batch) {
         T x[batch];
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
             x[i] = T{};
-            if (Walk::template inside<batch>(first + i)) {
-                const auto from = source(Walk::row(first + i), Walk::piece(first + i));
+            if (walk.template inside<batch>(first + i)) {
+                const auto from = source(walk.row(first + i), walk.piece(first + i));
                 if (from.valid) x[i] = *from.pointer;
             }
         }
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            if (Walk::template inside<batch>(first + i)) {
-                shared[Tile::offset(Walk::row(first + i), Walk::piece(first + i))] = x[i];
+            if (walk.template inside<batch>(first + i)) {
+                shared[Tile::offset(walk.row(first + i), walk.piece(first + i))] = x[i];
             }
         }
     }

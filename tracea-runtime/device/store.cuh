@@ -89,6 +89,13 @@ __device__ __forceinline__ void write_tile(const E (&x)[L::size], typename Tile:
     }
 }
 
+// The same value, but the compiler cannot know: what is computed from it is computed here, not kept in registers since some
+// earlier place that needed the same (row addresses, all through a main loop).
+__device__ __forceinline__ int opaque(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 // By way of shared memory, so that every write to global memory is of whole 16-byte chunks, neighbouring threads writing
 // neighbouring ones. `shared` must be free when any thread comes here; on return, other threads may still be reading it.
 template <class L, class Staging, int THREADS, int ALIGN, class E, class Rows>
@@ -99,15 +106,16 @@ __device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typenam
     constexpr int width = vector_bytes(ALIGN, 16, element_bytes), count = width / element_bytes;
     using Walk = RowWalk<Staging::rows, Staging::cols / count, THREADS>;
     constexpr int batch = Walk::batch(8);
+    const Walk walk{opaque(static_cast<int>(threadIdx.x))};
     write_tile<L, Staging>(x, shared);
     __syncthreads();
 #pragma unroll 1
     for (int first = 0; first < Walk::steps; first += batch) {
 #pragma unroll
         for (int n = 0; n < batch; ++n) {
-            const int row = Walk::row(first + n), col = Walk::piece(first + n) * count;
+            const int row = walk.row(first + n), col = walk.piece(first + n) * count;
             const auto at = target(row);
-            if (Walk::template inside<batch>(first + n) && at.valid && col < valid_cols) {
+            if (walk.template inside<batch>(first + n) && at.valid && col < valid_cols) {
                 const Words<width> v = load_words<width>(shared + Staging::offset(row, col));
                 if (col + count <= valid_cols) {
                     store_words<width>(at.pointer + col, v);
