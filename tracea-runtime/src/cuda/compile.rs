@@ -1,0 +1,147 @@
+//! From a variant to machine code: assembles source, headers and options, asks NVRTC, and reads the assembler's resource report.
+
+use super::headers::HEADERS;
+use super::nvrtc::nvrtc;
+use super::source::render_source;
+use crate::error::{Error, Result};
+use crate::plan::{Instance, KernelDef, Variant};
+
+/// Machine code of one variant.
+#[derive(Debug)]
+pub struct Compiled {
+    pub cubin: Vec<u8>,
+    /// NVRTC's, verbatim, with the assembler's report.
+    pub log: String,
+    pub resources: Resources,
+}
+
+/// What the assembler says that a kernel takes: registers a thread, and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    pub registers: u32,
+    pub spill_store_bytes: u32,
+    pub spill_load_bytes: u32,
+    pub stack_bytes: u32,
+    /// Static shared memory; the dynamic part is the plan's.
+    pub shared_bytes: u32,
+    pub barriers: u32,
+}
+
+/// All that decides a cubin's bytes.
+pub(crate) struct Request {
+    kernel: &'static str,
+    source: String,
+    file: String,
+    architecture: String,
+    options: Vec<String>,
+}
+
+/// Compiles a variant for an architecture (`sm_80`), without a GPU and past the disk cache. `align` says for tensors, by position, the
+/// bytes that their rows are aligned to; the others count as 1.
+pub fn compile_variant(
+    kernel: &KernelDef,
+    instance: &Instance,
+    variant: &Variant,
+    align: &[(usize, u32)],
+    architecture: &str,
+) -> Result<Compiled> {
+    Request::new(kernel, instance, variant, align, architecture).compile()
+}
+
+impl Request {
+    pub fn new(
+        kernel: &KernelDef,
+        instance: &Instance,
+        variant: &Variant,
+        align: &[(usize, u32)],
+        architecture: &str,
+    ) -> Request {
+        let mut options = vec![
+            "-std=c++17".to_owned(),
+            format!("--gpu-architecture={architecture}"),
+            "-default-device".to_owned(),
+            // Profilers and the sanitizer show the user's Rust lines through `#line`.
+            "-lineinfo".to_owned(),
+            "--ptxas-options=-v".to_owned(),
+        ];
+        for &tensor in variant.aligned {
+            let bytes = align.iter().find(|(position, _)| *position == tensor).map_or(1, |(_, bytes)| *bytes);
+            let name = kernel.tensors.get(tensor).map_or("", |def| def.name).to_uppercase();
+            options.push(format!("-DTRACEA_ALIGN_{name}={bytes}"));
+        }
+        Request {
+            kernel: kernel.name,
+            source: render_source(instance, variant),
+            file: format!("{}.cu", variant.entry),
+            architecture: architecture.to_owned(),
+            options,
+        }
+    }
+
+    /// Every byte that the result depends on, but for NVRTC itself.
+    pub fn inputs(&self) -> impl Iterator<Item = &str> {
+        let headers = HEADERS.iter().flat_map(|(name, text)| [*name, *text]);
+        [self.file.as_str(), self.source.as_str()].into_iter().chain(self.options.iter().map(String::as_str)).chain(headers)
+    }
+
+    pub fn compile(&self) -> Result<Compiled> {
+        match nvrtc()?.compile(&self.source, &self.file, HEADERS, &self.options)? {
+            Ok(output) => Ok(Compiled { resources: report(&output.log), cubin: output.cubin, log: output.log }),
+            Err(log) => Err(Error::Compile { kernel: self.kernel, arch: self.architecture.clone(), log }),
+        }
+    }
+}
+
+/// Reads lines such as
+///
+/// ```text
+/// ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+/// ptxas info    : Used 23 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0]
+/// ```
+///
+/// A source has one kernel; of device functions that were not inlined the largest figures count.
+fn report(log: &str) -> Resources {
+    let mut resources = Resources::default();
+    let lines = log.lines().filter(|line| line.starts_with("ptxas"));
+    for part in lines.flat_map(|line| line.split([':', ','])) {
+        let words: Vec<&str> = part.split_whitespace().filter(|word| !matches!(*word, "Used" | "used" | "." | "ptxas")).collect();
+        let Some((number, unit)) = words.split_first() else { continue };
+        let Ok(number) = number.parse::<u32>() else { continue };
+        let slot = match unit {
+            ["registers"] => &mut resources.registers,
+            ["barriers"] => &mut resources.barriers,
+            ["bytes", "smem"] => &mut resources.shared_bytes,
+            ["bytes", "stack", "frame"] => &mut resources.stack_bytes,
+            ["bytes", "spill", "stores"] => &mut resources.spill_store_bytes,
+            ["bytes", "spill", "loads"] => &mut resources.spill_load_bytes,
+            _ => continue,
+        };
+        *slot = number.max(*slot);
+    }
+    resources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_assemblers_report_is_read() {
+        let log = "kernel.cu(3): warning: a number, 7 registers\n\
+            ptxas info    : 24 bytes gmem, 8 bytes cmem[4]\n\
+            ptxas info    : Compiling entry function 'k' for 'sm_80'\n\
+            ptxas info    : Function properties for k\n\
+            ptxas         .     16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads\n\
+            ptxas info    : Used 23 registers, used 1 barriers, 128 bytes smem, 364 bytes cmem[0], 16 bytes cmem[2]\n\
+            ptxas info    : Compile time = 11.615 ms";
+        let expected = Resources {
+            registers: 23,
+            spill_store_bytes: 12,
+            spill_load_bytes: 20,
+            stack_bytes: 16,
+            shared_bytes: 128,
+            barriers: 1,
+        };
+        assert_eq!(report(log), expected);
+    }
+}

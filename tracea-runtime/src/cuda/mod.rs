@@ -1,0 +1,29 @@
+//! CUDA: the driver, device memory, and the way from a kernel's source to loaded machine code.
+//!
+//! ```text
+//! plan::Variant ─source─▶ text ─compile (nvrtc) or cache─▶ cubin ─module─▶ a function that a launch enqueues
+//! ```
+//!
+//! Nothing here needs CUDA to be installed: a missing driver or NVRTC is an error that says what was looked for.
+
+mod cache;
+mod compile;
+mod driver;
+mod gpu;
+mod headers;
+mod locate;
+mod memory;
+mod module;
+mod nvrtc;
+mod source;
+mod timer;
+
+pub use compile::{Compiled, Resources, compile_variant};
+pub use nvrtc::nvrtc_version;
+pub use source::render_source;
+
+pub(crate) use driver::{Checked, cuda_count};
+pub(crate) use gpu::Gpu;
+pub(crate) use memory::CudaBlock;
+pub(crate) use module::{LoadedKernel, load};
+pub(crate) use timer::Stopwatch;

@@ -1,0 +1,157 @@
+//! Loaded machine code: a function of the driver with its attributes set, ready to be enqueued.
+
+use super::cache::{Cache, CacheKey, Entry};
+use super::compile::Request;
+use super::driver::Checked;
+use super::gpu::Gpu;
+use super::nvrtc::{nvrtc, nvrtc_version};
+use crate::error::{Error, Result};
+use crate::plan::{Instance, KernelDef, Variant};
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use cudarc::driver::{CudaStream, result};
+use std::ffi::{CString, c_int, c_uint, c_void};
+
+/// What every block gets without asking.
+const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
+
+/// Stays loaded as long as the process.
+#[derive(Debug)]
+pub(crate) struct LoadedKernel {
+    function: sys::CUfunction,
+    threads: u32,
+    shared_bytes: u32,
+    /// Registers a thread.
+    pub registers: u32,
+    pub local_bytes: u32,
+    pub static_shared_bytes: u32,
+    /// Blocks that one multiprocessor holds at a time.
+    pub blocks_per_multiprocessor: u32,
+}
+
+// SAFETY: a function handle is an address in the driver, which any thread may launch once the context is current there.
+unsafe impl Send for LoadedKernel {}
+// SAFETY: as above; nothing is written after loading.
+unsafe impl Sync for LoadedKernel {}
+
+/// The cubin from the disk cache, else from NVRTC; then into the device's context.
+pub(crate) fn load(
+    gpu: &Gpu,
+    kernel: &KernelDef,
+    instance: &Instance,
+    variant: &Variant,
+    align: &[(usize, u32)],
+) -> Result<LoadedKernel> {
+    let architecture = machine_architecture(gpu, kernel, variant)?;
+    let request = Request::new(kernel, instance, variant, align, &architecture);
+    let (major, minor) = nvrtc_version()?;
+    let version = format!("NVRTC {major}.{minor}");
+    let key = CacheKey::new(request.inputs().chain([version.as_str()]));
+    let cache = Cache::from_environment();
+    if let Some(entry) = cache.as_ref().and_then(|cache| cache.get(&key)) {
+        return load_cubin(gpu, variant, &entry.cubin);
+    }
+    let compiled = request.compile()?;
+    let entry = Entry { cubin: compiled.cubin, log: compiled.log };
+    let loaded = load_cubin(gpu, variant, &entry.cubin)?;
+    if let Some(cache) = cache {
+        cache.put(&key, &entry);
+    }
+    Ok(loaded)
+}
+
+/// The device's own architecture, with the variant's feature letter; where NVRTC is older than the device, the newest of the same
+/// generation, whose machine code the device runs.
+fn machine_architecture(gpu: &Gpu, kernel: &KernelDef, variant: &Variant) -> Result<String> {
+    if variant.target.ends_with(|letter: char| letter.is_ascii_alphabetic()) {
+        return Ok(variant.target.to_owned());
+    }
+    let (major, minor) = gpu.capability;
+    let known = nvrtc()?.architectures()?;
+    let best = known.into_iter().filter(|known| known / 10 == major && known % 10 <= minor).max();
+    best.map(|known| format!("sm_{known}")).ok_or_else(|| Error::NoVariant {
+        kernel: kernel.name,
+        device: gpu.to_string(),
+        why: "the installed NVRTC makes no code for this architecture -- install a newer CUDA toolkit".to_owned(),
+    })
+}
+
+fn load_cubin(gpu: &Gpu, variant: &Variant, cubin: &[u8]) -> Result<LoadedKernel> {
+    gpu.bind()?;
+    let entry = CString::new(variant.entry)
+        .map_err(|_| Error::Nvrtc { doing: "loading machine code", message: "the entry's name has a zero byte".to_owned() })?;
+    // SAFETY: the image is a whole cubin, whose header tells the driver its size; the driver copies it.
+    let module = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.doing("loading machine code")?;
+    // SAFETY: the module was loaded just now and is never unloaded.
+    let function = unsafe { result::module::get_function(module, entry) }.doing("finding the kernel in its machine code")?;
+    let attribute = |attribute: Attribute| -> Result<u32> {
+        let mut value: c_int = 0;
+        // SAFETY: the function is alive and the pointer valid for a write.
+        unsafe { sys::cuFuncGetAttribute(&mut value, attribute, function) }.result().doing("reading a kernel's attributes")?;
+        Ok(value.unsigned_abs())
+    };
+    if variant.shared_bytes > SHARED_WITHOUT_ASKING {
+        let bytes = variant.shared_bytes as c_int;
+        // SAFETY: the function is alive; the attribute takes a number of bytes.
+        unsafe { sys::cuFuncSetAttribute(function, Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes) }
+            .result()
+            .doing("asking for shared memory")?;
+    }
+    let mut blocks: c_int = 0;
+    // SAFETY: the function is alive and the pointer valid for a write.
+    unsafe {
+        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            &mut blocks,
+            function,
+            variant.threads as c_int,
+            variant.shared_bytes as usize,
+        )
+    }
+    .result()
+    .doing("asking for a kernel's occupancy")?;
+    Ok(LoadedKernel {
+        function,
+        threads: variant.threads,
+        shared_bytes: variant.shared_bytes,
+        registers: attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+        local_bytes: attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        static_shared_bytes: attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        blocks_per_multiprocessor: blocks.unsigned_abs(),
+    })
+}
+
+impl LoadedKernel {
+    /// Enqueues `blocks` thread blocks with the packed parameters.
+    ///
+    /// # Safety
+    ///
+    /// The context is current, `parameters` is what the kernel's signature asks for, and every address in it stays valid, for the
+    /// accesses of the kernel, until the stream has run it.
+    pub unsafe fn enqueue(&self, stream: &CudaStream, blocks: u32, parameters: &[u8]) -> Result<()> {
+        let mut bytes = parameters.len();
+        let mut extra: [*mut c_void; 5] = [
+            sys::CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as usize as *mut c_void,
+            parameters.as_ptr().cast_mut().cast(),
+            sys::CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as usize as *mut c_void,
+            (&raw mut bytes).cast(),
+            sys::CU_LAUNCH_PARAM_END_AS_INT as usize as *mut c_void,
+        ];
+        // SAFETY: the caller vouches for parameters and addresses; the driver copies the parameter buffer during the call.
+        unsafe {
+            sys::cuLaunchKernel(
+                self.function,
+                blocks as c_uint,
+                1,
+                1,
+                self.threads,
+                1,
+                1,
+                self.shared_bytes,
+                stream.cu_stream(),
+                std::ptr::null_mut(),
+                extra.as_mut_ptr(),
+            )
+        }
+        .result()
+        .doing("launching the kernel")
+    }
+}

@@ -1,0 +1,112 @@
+//! What a launch would run and why, for people.
+
+use super::Launch;
+use super::pick::print_schedule;
+use super::time::bytes_moved;
+use crate::cuda::{Gpu, render_source};
+use crate::error::{Error, Result};
+use crate::plan::Variant;
+use std::fmt::Write;
+
+impl Launch<'_> {
+    /// The schedule, why it was chosen, registers, shared memory, waves, the roofline's floor, and the CUDA source. On the CPU: the
+    /// schedules that there are, and the first one's source.
+    pub fn explain(&self) -> Result<String> {
+        let checks = self.checks()?;
+        let mut out = String::new();
+        let _ = writeln!(out, "{} on {}", self.kernel.name, checks.device);
+        match checks.device.gpu() {
+            Some(gpu) => self.explain_gpu(&mut out, gpu)?,
+            None => self.explain_cpu(&mut out)?,
+        }
+        Ok(out)
+    }
+
+    /// The schedule that `launch` takes, as its attribute would be written; `cpu` on the CPU.
+    pub fn chosen(&self) -> Result<String> {
+        let checks = self.checks()?;
+        match checks.device.gpu() {
+            Some(gpu) => Ok(print_schedule(self.variant(gpu, checks.instance)?.1)),
+            None => Ok("cpu".to_owned()),
+        }
+    }
+
+    /// The CUDA source of the chosen schedule; on the CPU that of the first one.
+    pub fn source(&self) -> Result<String> {
+        let checks = self.checks()?;
+        let variant = match checks.device.gpu() {
+            Some(gpu) => self.variant(gpu, checks.instance)?.1,
+            None => checks.instance.variants.first().ok_or_else(|| self.no_source())?,
+        };
+        Ok(render_source(checks.instance, variant))
+    }
+
+    fn explain_gpu(&self, out: &mut String, gpu: &'static Gpu) -> Result<()> {
+        let checks = self.checks()?;
+        let plan = self.plan(&checks, gpu)?;
+        let loaded = self.loaded(&checks, &plan, gpu)?;
+        let variant = plan.variant;
+        write_schedule(out, variant);
+        let resident = loaded.blocks_per_multiprocessor * gpu.multiprocessors;
+        let waves = f64::from(plan.blocks) / f64::from(resident.max(1));
+        let _ = writeln!(
+            out,
+            "  grid       {} blocks of {} threads, {waves:.2} waves ({} on each of {} multiprocessors)",
+            plan.blocks, variant.threads, loaded.blocks_per_multiprocessor, gpu.multiprocessors
+        );
+        let spilled = match loaded.local_bytes {
+            0 => "none in memory".to_owned(),
+            bytes => format!("{bytes} bytes in memory"),
+        };
+        let _ = writeln!(out, "  registers  {} a thread, {spilled}", loaded.registers);
+        let shared = variant.shared_bytes + loaded.static_shared_bytes;
+        let _ = writeln!(out, "  shared     {:.1} KiB a block", f64::from(shared) / 1024.0);
+        let bytes = bytes_moved(self.tensors.iter()) as f64;
+        let _ = writeln!(
+            out,
+            "  roofline   {:.2} MiB once over the bus: {:.4} ms at {:.2} TB/s",
+            bytes / f64::from(1 << 20),
+            bytes / gpu.bandwidth.max(1.0) * 1e3,
+            gpu.bandwidth / 1e12
+        );
+        let others: Vec<&Variant> =
+            checks.instance.variants.iter().filter(|other| !std::ptr::eq(*other, variant)).collect();
+        write_others(out, &others);
+        let _ = write!(out, "\n{}", render_source(checks.instance, variant));
+        Ok(())
+    }
+
+    fn explain_cpu(&self, out: &mut String) -> Result<()> {
+        let checks = self.checks()?;
+        let bytes = bytes_moved(self.tensors.iter()) as f64;
+        let _ = writeln!(out, "  runs       the Rust function itself, on all cores; {:.2} MiB of tensors", bytes / f64::from(1 << 20));
+        let Some(first) = checks.instance.variants.first() else {
+            let _ = writeln!(out, "  on a GPU   it was lowered for none");
+            return Ok(());
+        };
+        let _ = writeln!(out, "on a GPU");
+        for variant in checks.instance.variants {
+            write_schedule(out, variant);
+            let _ = writeln!(out, "  block      {} threads, {:.1} KiB of shared memory", variant.threads, f64::from(variant.shared_bytes) / 1024.0);
+        }
+        let _ = write!(out, "\n{}", render_source(checks.instance, first));
+        Ok(())
+    }
+
+    fn no_source(&self) -> Error {
+        let why = "it was lowered for the CPU only -- there is no source".to_owned();
+        Error::NoVariant { kernel: self.kernel.name, device: "a GPU".to_owned(), why }
+    }
+}
+
+fn write_schedule(out: &mut String, variant: &Variant) {
+    let _ = writeln!(out, "  schedule   {}", print_schedule(variant));
+    let _ = writeln!(out, "  why        {}", variant.why);
+}
+
+fn write_others(out: &mut String, others: &[&Variant]) {
+    for (number, variant) in others.iter().enumerate() {
+        let label = if number == 0 { "others" } else { "" };
+        let _ = writeln!(out, "  {label:<10} {}", print_schedule(variant));
+    }
+}

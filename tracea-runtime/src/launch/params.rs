@@ -1,0 +1,195 @@
+//! A kernel's parameters as the device reads them: packed like the fields of a C struct, without heap memory.
+
+use super::arg::Scalar;
+use super::check::{Scalars, Sizes, Tensors, check_index};
+use crate::error::{Error, Result};
+use crate::plan::{Arg, GridAxis, Variant};
+use std::mem::MaybeUninit;
+
+/// What every CUDA device takes.
+const CAPACITY: usize = 4096;
+
+#[repr(C, align(16))]
+pub(crate) struct Parameters {
+    bytes: [MaybeUninit<u8>; CAPACITY],
+    len: usize,
+}
+
+/// Division by a number that is known at launch, as `device/fast_div.cuh` does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FastDiv {
+    pub divisor: u32,
+    pub multiplier: u32,
+    pub shift: u32,
+}
+
+impl FastDiv {
+    /// For quotients of 0 ..= i32::MAX; 0 counts as 1, since nothing is divided by it.
+    pub fn new(divisor: u32) -> FastDiv {
+        let divisor = divisor.clamp(1, i32::MAX as u32);
+        let shift = 32 - (divisor - 1).leading_zeros();
+        let multiplier = ((((1u64 << shift) - u64::from(divisor)) << 32) / u64::from(divisor) + 1) as u32;
+        FastDiv { divisor, multiplier, shift }
+    }
+}
+
+/// Blocks along a grid axis.
+pub(crate) fn blocks(axis: &GridAxis, sizes: &Sizes) -> u64 {
+    sizes.product(axis.dims).div_ceil(u64::from(axis.block.max(1)))
+}
+
+/// Blocks of a launch; 0 where there is nothing to do.
+pub(super) fn grid(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> Result<u32> {
+    let mut total = 1u64;
+    for axis in variant.grid {
+        let size = sizes.product(axis.dims);
+        check_index(|| format!("an axis of `{kernel}`'s grid"), size)?;
+        total = total.saturating_mul(blocks(axis, sizes));
+    }
+    check_index(|| format!("the number of thread blocks of `{kernel}`"), total)?;
+    Ok(total as u32)
+}
+
+impl Parameters {
+    pub fn new() -> Parameters {
+        Parameters { bytes: [MaybeUninit::uninit(); CAPACITY], len: 0 }
+    }
+
+    pub fn pack(&mut self, variant: &Variant, sizes: &Sizes, tensors: &Tensors<'_>, scalars: &Scalars) -> Result<()> {
+        variant.args.iter().try_for_each(|arg| self.push(arg, sizes, tensors, scalars))
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: `put` has written every byte below `len`, padding included.
+        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
+    }
+
+    fn push(&mut self, arg: &Arg, sizes: &Sizes, tensors: &Tensors<'_>, scalars: &Scalars) -> Result<()> {
+        match *arg {
+            Arg::Pointer(tensor) => match tensors.get(tensor) {
+                Some(tensor) => self.put(&tensor.device_address().to_ne_bytes(), 8),
+                None => unplanned(),
+            },
+            Arg::Stride(tensor, axis) => match tensors.get(tensor).and_then(|tensor| tensor.layout().strides().get(axis)) {
+                Some(stride) => self.put(&(*stride as i64).to_ne_bytes(), 8),
+                None => unplanned(),
+            },
+            Arg::Extent(dim) => self.put(&(sizes.get(dim) as i32).to_ne_bytes(), 4),
+            Arg::Scalar(scalar) => match scalars.get(scalar) {
+                Some(Scalar::F32(value)) => self.put(&value.to_ne_bytes(), 4),
+                Some(Scalar::I32(value)) => self.put(&value.to_ne_bytes(), 4),
+                None => unplanned(),
+            },
+            Arg::DivideByDims(dims) => self.put_fast_div(sizes.product(dims)),
+            Arg::DivideByBlocks(axis) => self.put_fast_div(blocks(&axis, sizes)),
+        }
+    }
+
+    fn put_fast_div(&mut self, divisor: u64) -> Result<()> {
+        check_index(|| "a product of dims".to_owned(), divisor)?;
+        let FastDiv { divisor, multiplier, shift } = FastDiv::new(divisor as u32);
+        [divisor, multiplier, shift].iter().try_for_each(|field| self.put(&field.to_ne_bytes(), 4))
+    }
+
+    fn put(&mut self, value: &[u8], alignment: usize) -> Result<()> {
+        let start = self.len.next_multiple_of(alignment);
+        let end = start + value.len();
+        if end > CAPACITY {
+            return Err(Error::Shape(format!("the kernel's parameters exceed {CAPACITY} bytes -- pass fewer tensors")));
+        }
+        self.bytes[self.len..start].fill(MaybeUninit::new(0));
+        for (slot, byte) in self.bytes[start..end].iter_mut().zip(value) {
+            slot.write(*byte);
+        }
+        self.len = end;
+        Ok(())
+    }
+}
+
+/// The launch plan names something that the kernel's declaration lacks, which only a broken expansion does.
+fn unplanned() -> Result<()> {
+    Err(Error::Shape("the kernel's launch plan disagrees with its arguments -- rebuild the crate that has the kernel".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::launch::ArgRef;
+    use crate::launch::arg::ArgKind;
+    use proptest::prelude::*;
+
+    fn divide(by: FastDiv, n: u32) -> u32 {
+        let high = ((u64::from(n) * u64::from(by.multiplier)) >> 32) as u32;
+        high.checked_add(n).expect("the sum stays below 2^32") >> by.shift
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #[test]
+        fn fast_div_divides(
+            divisor in prop_oneof![1u32..2000, 1u32..=i32::MAX as u32, (0u32..31).prop_map(|power| 1 << power)],
+            n in prop_oneof![0u32..5000, 0u32..=i32::MAX as u32],
+        ) {
+            let by = FastDiv::new(divisor);
+            for n in [n, n / divisor * divisor, (n / divisor * divisor).saturating_sub(1), i32::MAX as u32, 0] {
+                prop_assert_eq!(divide(by, n), n / divisor);
+                prop_assert_eq!(n - divide(by, n) * by.divisor, n % divisor);
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_are_packed_as_c_does() {
+        let device = Device::cpu();
+        let tensor = device.zeros::<f32, _>((3, 5)).unwrap();
+        let (mut tensors, mut scalars) = (Tensors::new(), Scalars::new());
+        if let ArgRef(ArgKind::Tensor(raw)) = ArgRef::input(&tensor) {
+            tensors.push(raw);
+        }
+        scalars.push(Scalar::F32(1.5));
+        scalars.push(Scalar::I32(-2));
+        let variant = Variant {
+            target: "sm_80",
+            schedule: "",
+            why: "",
+            source: "",
+            entry: "k",
+            threads: 128,
+            shared_bytes: 0,
+            grid: &[GridAxis { dims: &[0], block: 2 }, GridAxis { dims: &[1], block: 1 }],
+            args: &[
+                Arg::Extent(1),
+                Arg::Pointer(0),
+                Arg::Scalar(1),
+                Arg::Stride(0, 0),
+                Arg::DivideByDims(&[0, 1]),
+                Arg::DivideByBlocks(GridAxis { dims: &[0], block: 2 }),
+                Arg::Scalar(0),
+            ],
+            aligned: &[],
+            max_registers: 255,
+            promised_sass: &[],
+        };
+        let sizes = Sizes::of(&[3, 5]);
+        let mut parameters = Parameters::new();
+        parameters.pack(&variant, &sizes, &tensors, &scalars).unwrap();
+        let mut expected = Vec::new();
+        expected.extend(5i32.to_ne_bytes());
+        expected.extend([0; 4]);
+        expected.extend(tensor.raw().device_address().to_ne_bytes());
+        expected.extend((-2i32).to_ne_bytes());
+        expected.extend([0; 4]);
+        expected.extend(5i64.to_ne_bytes());
+        for divisor in [15, 2] {
+            let by = FastDiv::new(divisor);
+            expected.extend([by.divisor, by.multiplier, by.shift].iter().flat_map(|field| field.to_ne_bytes()));
+        }
+        expected.extend(1.5f32.to_ne_bytes());
+        assert_eq!(parameters.bytes(), expected);
+        assert_eq!(grid("k", &variant, &sizes).unwrap(), 2 * 5);
+        assert_eq!(grid("k", &variant, &Sizes::of(&[0, 5])).unwrap(), 0);
+        assert!(grid("k", &variant, &Sizes::of(&[1 << 31, 5])).is_err());
+        assert!(grid("k", &variant, &Sizes::of(&[1 << 30, 1 << 10])).is_err());
+    }
+}

@@ -1,0 +1,173 @@
+//! Which code runs: the instance by the selectors' values, the variant by the device and the caller's wish.
+
+use super::Launch;
+use crate::cuda::Gpu;
+use crate::error::{Error, Result};
+use crate::plan::{Instance, Key, KernelDef, Variant};
+
+/// Which schedule a launch takes, among those that its device runs.
+#[derive(Clone, Debug, Default)]
+pub enum ScheduleChoice {
+    /// The first one for the newest target that the device supports.
+    #[default]
+    Best,
+    /// By position, as `explain` counts them.
+    Index(usize),
+    /// By target and text, as `explain` prints it, or a part of that.
+    Named(String),
+}
+
+impl From<usize> for ScheduleChoice {
+    fn from(index: usize) -> ScheduleChoice {
+        ScheduleChoice::Index(index)
+    }
+}
+
+impl From<&str> for ScheduleChoice {
+    fn from(name: &str) -> ScheduleChoice {
+        ScheduleChoice::Named(name.to_owned())
+    }
+}
+
+impl From<String> for ScheduleChoice {
+    fn from(name: String) -> ScheduleChoice {
+        ScheduleChoice::Named(name)
+    }
+}
+
+impl Launch<'_> {
+    pub(super) fn instance(&self) -> Result<(usize, &'static Instance)> {
+        let instances = self.kernel.instances.iter().enumerate();
+        let found = instances.into_iter().find(|(_, instance)| instance.key.iter().copied().eq(self.keys.iter()));
+        found.ok_or_else(|| no_instance(self.kernel, &self.keys.iter().collect::<Vec<Key>>()))
+    }
+
+    pub(super) fn variant(&self, gpu: &Gpu, instance: &'static Instance) -> Result<(usize, &'static Variant)> {
+        let runs = |variant: &Variant| {
+            supports(gpu.capability, variant.target) && variant.shared_bytes <= gpu.block_shared_bytes
+        };
+        let candidates = instance.variants.iter().enumerate().filter(|(_, variant)| runs(variant));
+        let picked = match &self.schedule {
+            // `max_by_key` would take the last of the equal ones.
+            ScheduleChoice::Best => candidates.clone().reduce(|best, next| {
+                if newness(next.1.target) > newness(best.1.target) { next } else { best }
+            }),
+            ScheduleChoice::Index(index) => candidates.clone().find(|(position, _)| position == index),
+            ScheduleChoice::Named(name) => candidates.clone().find(|(_, variant)| {
+                let printed = print_schedule(variant);
+                printed == *name || variant.schedule == name
+            }),
+        };
+        if let Some(picked) = picked {
+            return Ok(picked);
+        }
+        let (kernel, device) = (self.kernel.name, gpu.to_string());
+        let listed: Vec<String> =
+            candidates.map(|(position, variant)| format!("{position}: {}", print_schedule(variant))).collect();
+        if listed.is_empty() {
+            let why = match instance.variants {
+                [] => "it was lowered for the CPU only -- run it there".to_owned(),
+                variants => {
+                    let needs = variants.iter().map(|variant| {
+                        format!("{} with {} KiB of shared memory", variant.target, variant.shared_bytes.div_ceil(1024))
+                    });
+                    format!("it was lowered for {} -- add a schedule for this device", needs.collect::<Vec<_>>().join(", "))
+                }
+            };
+            return Err(Error::NoVariant { kernel, device, why });
+        }
+        let asked = match &self.schedule {
+            ScheduleChoice::Best => "best".to_owned(),
+            ScheduleChoice::Index(index) => index.to_string(),
+            ScheduleChoice::Named(name) => name.clone(),
+        };
+        Err(Error::NoSchedule { kernel, device, asked, listed: listed.join("; ") })
+    }
+}
+
+/// `sm_80, i = 128, j = 128`.
+pub(super) fn print_schedule(variant: &Variant) -> String {
+    if variant.schedule.starts_with(variant.target) || variant.schedule.is_empty() {
+        return if variant.schedule.is_empty() { variant.target.to_owned() } else { variant.schedule.to_owned() };
+    }
+    format!("{}, {}", variant.target, variant.schedule)
+}
+
+/// `sm_80` code runs on 8.0 and everything newer; `sm_90a` uses features that 9.0 alone has.
+fn supports(capability: (u32, u32), target: &str) -> bool {
+    let device = capability.0 * 10 + capability.1;
+    match newness(target) {
+        (0, _) => false,
+        (number, true) => number == device,
+        (number, false) => number <= device,
+    }
+}
+
+/// `(90, true)` for `sm_90a`; 0 where the text is no target.
+fn newness(target: &str) -> (u32, bool) {
+    let text = target.strip_prefix("sm_").unwrap_or("");
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+    (digits.parse().unwrap_or(0), digits.len() < text.len())
+}
+
+fn no_instance(kernel: &'static KernelDef, given: &[Key]) -> Error {
+    // The first selector with a value that no instance has; else the last one, with what there is beside the other values.
+    let values = |position: usize, fits: &dyn Fn(&Instance) -> bool| {
+        let mut values: Vec<Key> = Vec::new();
+        for instance in kernel.instances.iter().filter(|instance| fits(instance)) {
+            if let Some(value) = instance.key.get(position)
+                && !values.contains(value)
+            {
+                values.push(*value);
+            }
+        }
+        values
+    };
+    let unlisted = (0..given.len()).find(|&position| !values(position, &|_| true).contains(&given[position]));
+    let position = unlisted.unwrap_or(given.len().saturating_sub(1));
+    let mut listed = values(position, &|instance| {
+        unlisted.is_some() || instance.key.iter().zip(given).take(position).all(|(key, given)| key == given)
+    });
+    if listed.is_empty() {
+        listed = values(position, &|_| true);
+    }
+    let listed: Vec<String> = listed.iter().map(print_key).collect();
+    Error::NoInstance {
+        kernel: kernel.name,
+        selector: kernel.selectors.get(position).copied().unwrap_or("its arguments"),
+        given: given.get(position).map_or_else(String::new, print_key),
+        listed: if listed.is_empty() { "none".to_owned() } else { listed.join(", ") },
+    }
+}
+
+fn print_key(key: &Key) -> String {
+    match key {
+        Key::Int(value) => value.to_string(),
+        Key::Bool(value) => value.to_string(),
+        Key::Dtype(dtype) => dtype.name().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_run_on_their_devices() {
+        for (target, device, runs) in [
+            ("sm_80", (8, 0), true),
+            ("sm_80", (8, 9), true),
+            ("sm_80", (9, 0), true),
+            ("sm_80", (12, 0), true),
+            ("sm_80", (7, 5), false),
+            ("sm_90a", (9, 0), true),
+            ("sm_90a", (10, 0), false),
+            ("sm_90a", (8, 9), false),
+            ("gfx942", (9, 0), false),
+        ] {
+            assert_eq!(supports(device, target), runs, "{target} on {device:?}");
+        }
+        assert!(newness("sm_90a") > newness("sm_80"));
+        assert!(newness("sm_90a") > newness("sm_90"));
+    }
+}

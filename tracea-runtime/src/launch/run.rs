@@ -1,0 +1,197 @@
+//! Runs a launch once: on the host, or on a device's stream.
+
+use super::Launch;
+use super::arg::Scalar;
+use super::check::{Sizes, check_aliases, check_counts, check_for_gpu, check_places, check_shapes};
+use super::params::{Parameters, grid};
+use super::slot::LoadKey;
+use crate::cuda::{Checked, Gpu, LoadedKernel, load};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::host::{HostArg, HostArray};
+use crate::plan::{Instance, Variant};
+use crate::tensor::RawTensor;
+use cudarc::driver::CudaStream;
+
+/// A launch that has passed its checks.
+pub(crate) struct Checks {
+    pub sizes: Sizes,
+    pub device: Device,
+    pub instance_index: usize,
+    pub instance: &'static Instance,
+}
+
+/// A launch with its code, as it will be enqueued.
+pub(crate) struct Plan {
+    pub variant: &'static Variant,
+    pub variant_index: usize,
+    pub blocks: u32,
+    pub alignment: [u32; super::MAX_TENSORS],
+}
+
+impl Launch<'_> {
+    pub(super) fn run(&self) -> Result<()> {
+        let checks = self.checks()?;
+        self.run_checked(&checks)
+    }
+
+    pub(crate) fn run_checked(&self, checks: &Checks) -> Result<()> {
+        match checks.device.cuda_parts() {
+            None => self.run_on_host(),
+            Some((gpu, stream)) => self.enqueue(checks, gpu, stream),
+        }
+    }
+
+    pub(crate) fn checks(&self) -> Result<Checks> {
+        check_counts(self.kernel, &self.tensors, &self.scalars, self.keys.len())?;
+        let (instance_index, instance) = self.instance()?;
+        let sizes = check_shapes(self.kernel, instance, &self.tensors)?;
+        let place = check_places(self.kernel, &self.tensors)?;
+        check_aliases(self.kernel, &self.tensors)?;
+        let device = match (&self.device, place) {
+            (None, place) => place.unwrap_or_else(Device::cpu),
+            (Some(asked), Some(place)) if !asked.same_place(&place) => {
+                return Err(Error::DeviceMismatch {
+                    tensor: self.kernel.tensors[0].name,
+                    device: place.to_string(),
+                    other: "on",
+                    other_device: asked.to_string(),
+                });
+            }
+            (Some(asked), _) => asked.clone(),
+        };
+        Ok(Checks { sizes, device, instance_index, instance })
+    }
+
+    fn run_on_host(&self) -> Result<()> {
+        let args = self.host_args(|position, tensor| {
+            let array = host_array(tensor)?;
+            // SAFETY: the launch borrows its tensors, those that the kernel writes exclusively, and no two of them share an element
+            // that is written; the arguments are used while `self` lives only.
+            Ok(unsafe { if self.kernel.tensors[position].writes { HostArg::output(array) } else { HostArg::input(array) } })
+        })?;
+        self.host.run(&args);
+        Ok(())
+    }
+
+    /// The kernel's arguments in its own order, with tensors as `view` shows them.
+    pub(crate) fn host_args<'a>(
+        &self,
+        mut view: impl FnMut(usize, &RawTensor) -> Result<HostArg<'a>>,
+    ) -> Result<Vec<HostArg<'a>>> {
+        let mut args = Vec::with_capacity(self.tensors.len() + self.scalars.len());
+        for (index, (def, tensor)) in self.kernel.tensors.iter().zip(self.tensors.iter()).enumerate() {
+            args.push((def.position, view(index, tensor)?));
+        }
+        for (def, scalar) in self.kernel.scalars.iter().zip(self.scalars.iter()) {
+            let arg = match scalar {
+                Scalar::F32(value) => HostArg::f32(value),
+                Scalar::I32(value) => HostArg::i32(value),
+            };
+            args.push((def.position, arg));
+        }
+        args.sort_by_key(|(position, _)| *position);
+        Ok(args.into_iter().map(|(_, arg)| arg).collect())
+    }
+
+    /// The code that a GPU would run, and how much of it.
+    pub(super) fn plan(&self, checks: &Checks, gpu: &Gpu) -> Result<Plan> {
+        check_for_gpu(self.kernel, &checks.sizes, &self.tensors)?;
+        let (variant_index, variant) = self.variant(gpu, checks.instance)?;
+        let blocks = grid(self.kernel.name, variant, &checks.sizes)?;
+        let mut alignment = [1; super::MAX_TENSORS];
+        for &tensor in variant.aligned {
+            if let (Some(slot), Some(raw)) = (alignment.get_mut(tensor), self.tensors.get(tensor)) {
+                *slot = alignment_of(raw);
+            }
+        }
+        Ok(Plan { variant, variant_index, blocks, alignment })
+    }
+
+    pub(super) fn loaded(&self, checks: &Checks, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
+        let alignment = plan
+            .alignment
+            .iter()
+            .enumerate()
+            .fold(0u64, |packed, (tensor, bytes)| packed | u64::from(bytes.trailing_zeros()) << (4 * tensor));
+        let key = LoadKey { gpu: gpu.id, instance: checks.instance_index, variant: plan.variant_index, alignment };
+        self.slot.get_or_load(key, || {
+            let align: Vec<(usize, u32)> =
+                plan.variant.aligned.iter().map(|&tensor| (tensor, plan.alignment[tensor])).collect();
+            load(gpu, self.kernel, checks.instance, plan.variant, &align)
+        })
+    }
+
+    fn enqueue(&self, checks: &Checks, gpu: &'static Gpu, stream: &CudaStream) -> Result<()> {
+        let plan = self.plan(checks, gpu)?;
+        if plan.blocks == 0 {
+            return Ok(());
+        }
+        let loaded = self.loaded(checks, &plan, gpu)?;
+        let mut parameters = Parameters::new();
+        parameters.pack(plan.variant, &checks.sizes, &self.tensors, &self.scalars)?;
+        gpu.bind()?;
+        for other in self.other_streams(stream) {
+            stream.join(other).doing("ordering two streams")?;
+        }
+        // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
+        // valid in the order of this stream: it is freed on a stream that waits for this launch.
+        unsafe { loaded.enqueue(stream, plan.blocks, parameters.bytes())? };
+        for other in self.other_streams(stream) {
+            other.join(stream).doing("ordering two streams")?;
+        }
+        Ok(())
+    }
+
+    /// Streams of tensors that the launch's own stream must be ordered with.
+    fn other_streams<'s>(&'s self, stream: &'s CudaStream) -> impl Iterator<Item = &'s CudaStream> + 's {
+        let streams = self.tensors.iter().filter_map(|tensor| tensor.device().stream());
+        streams.map(|other| &**other).filter(move |other| other.cu_stream() != stream.cu_stream())
+    }
+
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &RawTensor> {
+        self.tensors.iter()
+    }
+
+    pub(crate) fn host(&self) -> &crate::host::HostKernel {
+        &self.host
+    }
+}
+
+/// The largest of 16, 8, 4, 2, 1 that divides the address and, in bytes, every stride but the last.
+fn alignment_of(tensor: &RawTensor) -> u32 {
+    let layout = tensor.layout();
+    let outer = layout.rank().saturating_sub(1);
+    let axes = layout.sizes().iter().zip(layout.strides()).take(outer).filter(|(size, _)| **size > 1);
+    let all = axes.fold(16 | tensor.device_address(), |all, (_, stride)| all | (stride * tensor.dtype().bytes()) as u64);
+    1 << all.trailing_zeros()
+}
+
+/// A tensor in host memory, as the host function sees it.
+pub(crate) fn host_array(tensor: &RawTensor) -> Result<HostArray> {
+    let (sizes, strides) = tensor.layout().padded();
+    Ok(HostArray { address: tensor.start()?, dtype: tensor.dtype(), rank: tensor.layout().rank(), sizes, strides })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+    use crate::tensor::Layout;
+
+    #[test]
+    fn alignment_divides_address_and_outer_strides() {
+        let at = |address: usize, sizes: &[usize], strides: &[usize]| {
+            let start = std::ptr::without_provenance_mut(address);
+            let layout = Layout::strided(sizes, strides).unwrap();
+            alignment_of(&RawTensor::borrowing(Dtype::F16, layout, start, Device::cpu()))
+        };
+        assert_eq!(at(0x1000, &[8, 64], &[64, 1]), 16);
+        assert_eq!(at(0x1000, &[8, 67], &[67, 1]), 2);
+        assert_eq!(at(0x1000, &[8, 68], &[68, 1]), 8);
+        assert_eq!(at(0x1004, &[8, 64], &[64, 1]), 4);
+        assert_eq!(at(0x1000, &[1, 67], &[67, 1]), 16);
+        assert_eq!(at(0x1000, &[67], &[1]), 16);
+        assert_eq!(at(0x1002, &[67], &[1]), 2);
+    }
+}
