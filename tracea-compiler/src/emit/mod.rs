@@ -41,6 +41,7 @@ impl<'a> Emitter<'a> {
         self.out.line(FUNCTIONS_MARK);
         self.out.line("}  // namespace functions");
         self.out.blank();
+        let start = self.out.mark();
         self.constants();
         self.layouts();
         self.shared();
@@ -52,6 +53,7 @@ impl<'a> Emitter<'a> {
         self.out.line("}");
         self.out.blank();
         self.out.line("}  // namespace tracea");
+        self.out.drop_unused_constants(start);
     }
 
     fn constants(&mut self) {

@@ -64,7 +64,35 @@ impl Writer {
         self.line(current);
     }
 
+    /// A place to come back to.
+    pub fn mark(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Removes `constexpr` lines after the mark whose name nothing else mentions.
+    pub fn drop_unused_constants(&mut self, mark: usize) {
+        let tail = self.text.split_off(mark);
+        for line in tail.split_inclusive('\n') {
+            let name = line.strip_prefix("constexpr int ").and_then(|rest| rest.split(' ').next());
+            let used = name.is_none_or(|name| occurrences(&tail, name) > 1);
+            if used {
+                self.text.push_str(line);
+            }
+        }
+    }
+
     pub fn finish(self) -> String {
         self.text
     }
+}
+
+/// Whole-word occurrences.
+fn occurrences(text: &str, word: &str) -> usize {
+    let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word)
+        .filter(|(at, _)| {
+            !text[..*at].chars().next_back().is_some_and(part_of_word)
+                && !text[at + word.len()..].chars().next().is_some_and(part_of_word)
+        })
+        .count()
 }

@@ -32,7 +32,7 @@ impl Domains {
         for dot in &facts.dots {
             if !domains.pairs.contains_key(&key(dot.m, dot.n)) {
                 let layout = if dot.dtype == Dtype::F32 {
-                    domains.blocked(nest, schedule, Some(dot.m), dot.n, 4)?
+                    domains.exact(nest, schedule, dot.m, dot.n)?
                 } else {
                     domains.mma(schedule, dot.m, dot.n)
                 };
@@ -115,6 +115,15 @@ impl Domains {
             rows: schedule.blocks[rows.index()].unwrap_or(1),
             cols: schedule.blocks[cols.index()].unwrap_or(1),
         }
+    }
+
+    /// Accumulators of exact f32 products.
+    fn exact(&self, nest: &Nest, schedule: &Schedule, rows: AxisId, cols: AxisId) -> Result<Layout, ScheduleError> {
+        let mut layout = self.blocked(nest, schedule, Some(rows), cols, 4)?;
+        if let Some((threads_m, threads_n, vec)) = layouts::product(layout.rows, layout.cols, schedule.threads()) {
+            layout.kind = LayoutKind::Blocked { threads_m, threads_n, vec };
+        }
+        Ok(layout)
     }
 
     fn blocked(

@@ -19,7 +19,7 @@ mod stores;
 mod values;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
-use crate::program::{self, Program, Stmt, VarId, barriers, shared};
+use crate::program::{self, Program, Stmt, VarId, barriers, pressure, shared};
 use crate::schedule::target::Target;
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::Facts;
@@ -52,17 +52,22 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
 /// Lowers under a schedule of the compiler's own.
 pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<(Program, String), ScheduleError> {
     let facts = Facts::of(nest);
-    let schedule = schedule::choose::start(nest, &facts, target);
+    let mut schedule = schedule::choose::start(nest, &facts, target);
     let mut program = lower(nest, &facts, &schedule)?;
+    while pressure::peak(&program) > schedule::choose::REGISTERS
+        && schedule::choose::lighten(nest, &facts, &mut schedule)
+    {
+        program = lower(nest, &facts, &schedule)?;
+    }
     for limit in [target.shared_preferred, target.shared_limit] {
         let mut tried = schedule.clone();
-        while program.shared_bytes > limit && schedule::choose::shrink(nest, &facts, &mut tried) {
-            program = lower(nest, &facts, &tried)?;
+        let mut fitted = program.clone();
+        while fitted.shared_bytes > limit && schedule::choose::shrink(nest, &facts, &mut tried) {
+            fitted = lower(nest, &facts, &tried)?;
         }
-        if program.shared_bytes <= limit {
-            return Ok((program, schedule.why));
+        if fitted.shared_bytes <= limit {
+            return Ok((fitted, schedule.why));
         }
-        program = lower(nest, &facts, &schedule)?;
     }
     Err(ScheduleError::new(format!(
         "no schedule of this kernel fits the {} KiB of shared memory that {} has a block -- pin smaller blocks with #[schedule]",

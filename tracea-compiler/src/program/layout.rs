@@ -36,6 +36,20 @@ impl Layout {
         }
     }
 
+    /// Slots of a row slice, and of a column slice, a thread.
+    pub fn row_size(&self) -> u32 {
+        match self.kind {
+            LayoutKind::Mma16816 { warps_m, .. } => self.rows / warps_m / 8,
+            LayoutKind::Blocked { threads_m, .. } => self.rows / threads_m,
+        }
+    }
+    pub fn col_size(&self) -> u32 {
+        match self.kind {
+            LayoutKind::Mma16816 { warps_n, .. } => self.cols / warps_n / 4,
+            LayoutKind::Blocked { threads_n, .. } => self.cols / threads_n,
+        }
+    }
+
     /// Whether a row slice of one is, register for register, a row slice of the other.
     pub fn shares_rows(&self, other: &Layout) -> bool {
         self.rows == other.rows
@@ -66,13 +80,5 @@ impl Layout {
                 ) => (m1, n1, v1) == (m2, n2, v2),
                 _ => false,
             }
-    }
-
-    /// Warps that hold different columns of the same row.
-    pub fn warps_along_cols(&self) -> u32 {
-        match self.kind {
-            LayoutKind::Mma16816 { warps_n, .. } => warps_n,
-            LayoutKind::Blocked { threads_n, .. } => threads_n.div_ceil(32),
-        }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod barriers;
 pub mod layout;
+pub mod pressure;
 pub mod print;
 pub mod shared;
 

@@ -4,7 +4,7 @@
 
 use super::target::Target;
 use super::{Schedule, known_extent};
-use crate::lower::analysis::{Facts, OperandSource, untransposed};
+use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
 use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt};
 
 /// What an axis does in the nest's dots.
@@ -42,8 +42,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         schedule.raster = 1;
         schedule.why = "rows to warps, wide reads along contiguous axes".into();
     } else {
-        fit_registers(nest, facts, &roles, &mut schedule);
-        schedule.why = "block sizes from the registers that accumulators take".into();
+        schedule.why = "the largest blocks whose accumulators fit the registers".into();
     }
     schedule
 }
@@ -56,8 +55,12 @@ fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
         roles[dot.k.index()].k = true;
         roles[dot.k.index()].wide |= dot.dtype.bytes() == 4;
     }
+    // Where tiles have two axes, a vector beside them says nothing about the order of threads.
+    let planar = facts.order.iter().any(|id| nest.value(*id).ty.axes.len() > 1);
     let mut last = |index: &[Int]| {
-        if let Some(Int::Axis(axis)) = index.last() {
+        if let Some(Int::Axis(axis)) = index.last()
+            && (!planar || index.iter().filter(|int| spans(nest, int)).count() > 1)
+        {
             roles[axis.index()].contiguous = true;
         }
     };
@@ -68,6 +71,12 @@ fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
     }
     each_store(&nest.body.stmts, &mut |index| last(index));
     roles
+}
+
+fn spans(nest: &Nest, int: &Int) -> bool {
+    let mut tiled = false;
+    axes_in(int, &mut |axis| tiled |= is_tiled(nest, axis));
+    tiled
 }
 
 fn each_store(stmts: &[Stmt], each: &mut impl FnMut(&[Int])) {
@@ -140,36 +149,43 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles]) -> u32 {
     }
 }
 
-/// Halves the widest free column block, or doubles the warps, until the accumulators fit.
-fn fit_registers(nest: &Nest, facts: &Facts, roles: &[Roles], schedule: &mut Schedule) {
-    const ACCUMULATORS: u32 = 168;
-    for _ in 0..8 {
-        let threads = schedule.threads();
-        let tile = |a: AxisId, b: AxisId| {
-            schedule.blocks[a.index()].unwrap_or(1) * schedule.blocks[b.index()].unwrap_or(1) / threads
-        };
-        let mut pairs: Vec<(AxisId, AxisId)> = Vec::new();
-        let mut registers = 0;
-        for dot in &facts.dots {
-            // Tiles of the same axes that follow each other in one loop replace each other; independent sums add up.
-            registers += tile(dot.m, dot.n);
-            pairs.push((dot.m, dot.n));
+/// What a thread's values may take of its 255 registers; addresses and loop counters need the rest.
+pub const REGISTERS: u32 = 196;
+
+/// Takes registers off every thread: a narrower column block, else more warps; false where neither is left.
+pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
+    if facts.dots.is_empty() {
+        return halve_widest(nest, schedule);
+    }
+    let columns = facts
+        .dots
+        .iter()
+        .map(|dot| dot.n)
+        .filter(|n| nest.axis(*n).kind == AxisKind::Tiled && schedule.blocks[n.index()].unwrap_or(0) > 32)
+        .max_by_key(|n| schedule.blocks[n.index()]);
+    let (m, n) = schedule.warps;
+    match columns {
+        Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
+        None if n == 1 && m < 8 => schedule.warps.0 *= 2,
+        None if n > 1 && m * n < 16 => schedule.warps.1 *= 2,
+        None => return false,
+    }
+    true
+}
+
+fn halve_widest(nest: &Nest, schedule: &mut Schedule) -> bool {
+    let threads = schedule.threads();
+    let blocks = &mut schedule.blocks;
+    let total: u32 = nest.axes.iter().zip(blocks.iter()).filter_map(|(_, block)| *block).product();
+    let widest = (0..blocks.len())
+        .filter(|index| nest.axes[*index].kind == AxisKind::Tiled && blocks[*index].unwrap_or(0) > 1)
+        .max_by_key(|index| blocks[*index]);
+    match widest {
+        Some(index) if total > threads => {
+            blocks[index] = blocks[index].map(|block| block / 2);
+            true
         }
-        if registers <= ACCUMULATORS {
-            return;
-        }
-        let widest = facts
-            .dots
-            .iter()
-            .map(|dot| dot.n)
-            .filter(|n| nest.axis(*n).kind == AxisKind::Tiled && schedule.blocks[n.index()].unwrap_or(0) > 32)
-            .max_by_key(|n| (schedule.blocks[n.index()], !roles[n.index()].k));
-        match widest {
-            Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
-            None if schedule.warps.1 == 1 && schedule.warps.0 < 8 => schedule.warps.0 *= 2,
-            None if schedule.threads() < 512 && schedule.warps.1 > 1 => schedule.warps.1 *= 2,
-            None => return,
-        }
+        _ => false,
     }
 }
 

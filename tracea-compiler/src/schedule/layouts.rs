@@ -21,9 +21,25 @@ pub fn blocked(rows: u32, cols: u32, threads: u32, widest: u32) -> Option<(u32, 
     None
 }
 
+/// A thread grid for exact products: as square as it goes, so that a thread reads few operands for its products.
+pub fn product(rows: u32, cols: u32, threads: u32) -> Option<(u32, u32, u32)> {
+    (0..11)
+        .map(|bit| 1 << bit)
+        .filter(|threads_n| threads.is_multiple_of(*threads_n) && cols.is_multiple_of(threads_n * 4))
+        .map(|threads_n| (threads / threads_n, threads_n))
+        .filter(|(threads_m, _)| rows.is_multiple_of(*threads_m))
+        .min_by_key(|(threads_m, threads_n)| rows / threads_m + cols / threads_n)
+        .map(|(threads_m, threads_n)| (threads_m, threads_n, 4))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::blocked;
+    use super::{blocked, product};
+
+    #[test]
+    fn products_get_square_grids() {
+        assert_eq!(product(128, 128, 256), Some((16, 16, 4)));
+    }
 
     #[test]
     fn long_rows_get_a_warp_each() {

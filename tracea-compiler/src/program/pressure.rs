@@ -1,0 +1,167 @@
+//! How many registers a thread's values take at once: an estimate for choosing block sizes, not a promise.
+//!
+//! Counted are the variables that live at a statement and the fragments that a product reads ahead. A loop keeps what it
+//! reads and writes of the outside alive throughout.
+
+use super::layout::LayoutKind;
+use super::{Domain, Dot, Expr, MathUnit, Operand, Program, Scalar, Stmt, VarId};
+use std::collections::BTreeSet;
+
+/// Registers a thread, at the fullest place.
+pub fn peak(program: &Program) -> u32 {
+    let mut peak = 0;
+    live_before(program, &program.body, BTreeSet::new(), &mut peak);
+    peak + addresses(program, &program.body, false)
+}
+
+/// Row addresses that loads in loops keep from step to step.
+fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
+    stmts
+        .iter()
+        .map(|stmt| match stmt {
+            Stmt::For { body, .. } => addresses(program, body, true),
+            Stmt::If { body, .. } => addresses(program, body, in_loop),
+            Stmt::Load { target, .. } if in_loop => match program.var(*target).domain {
+                Domain::Tile(id) => 2 * program.layout(id).row_size(),
+                _ => 0,
+            },
+            _ => 0,
+        })
+        .sum()
+}
+
+/// Walks backwards from what is live after the statements to what is live before them.
+fn live_before(program: &Program, stmts: &[Stmt], mut live: BTreeSet<VarId>, peak: &mut u32) -> BTreeSet<VarId> {
+    for stmt in stmts.iter().rev() {
+        match stmt {
+            Stmt::For { body, .. } => {
+                let mut around = live.clone();
+                loop {
+                    let before = live_before(program, body, around.clone(), peak);
+                    let joined: BTreeSet<VarId> = around.union(&before).copied().collect();
+                    if joined == around {
+                        break;
+                    }
+                    around = joined;
+                }
+                live = around;
+            }
+            Stmt::If { body, .. } => {
+                let before = live_before(program, body, live.clone(), peak);
+                live.extend(before);
+            }
+            _ => {
+                let (reads, writes) = (reads(stmt), writes(stmt));
+                let mut during = live.clone();
+                during.extend(reads.iter().copied());
+                // An element-wise loop needs no more than the larger of what it reads last and what it writes.
+                if matches!(stmt, Stmt::Map { .. })
+                    && let Some(target) = writes
+                    && reads.iter().any(|var| !live.contains(var) && size(program, *var) >= size(program, target))
+                {
+                    during.remove(&target);
+                }
+                let fragments = if let Stmt::Dot(dot) = stmt { fragments(program, dot) } else { 0 };
+                *peak = (*peak).max(during.iter().map(|var| size(program, *var)).sum::<u32>() + fragments);
+                if let Stmt::Declare(var) = stmt {
+                    live.remove(var);
+                } else if let (
+                    Stmt::Map { unless_all: None, .. } | Stmt::Load { .. } | Stmt::Reduce { .. },
+                    Some(var),
+                ) = (stmt, writes)
+                {
+                    live.remove(&var);
+                }
+                live.extend(reads);
+            }
+        }
+    }
+    live
+}
+
+fn size(program: &Program, var: VarId) -> u32 {
+    let var = program.var(var);
+    let slots = match var.domain {
+        Domain::Tile(id) => program.layout(id).size(),
+        Domain::Rows(id) => program.layout(id).row_size(),
+        Domain::Cols(id) => program.layout(id).col_size(),
+        Domain::Once => 1,
+    };
+    match var.ty {
+        Scalar::F16 | Scalar::Bf16 => slots.div_ceil(2),
+        _ => slots,
+    }
+}
+
+/// Two steps of A and B fragments.
+fn fragments(program: &Program, dot: &Dot) -> u32 {
+    let Domain::Tile(id) = program.var(dot.target).domain else { return 0 };
+    let layout = program.layout(id);
+    match (dot.unit, layout.kind) {
+        (MathUnit::Mma, LayoutKind::Mma16816 { warps_m, warps_n }) => {
+            let (rows, cols) = (layout.rows / warps_m / 16, layout.cols / warps_n / 8);
+            let left = if matches!(dot.a, Operand::Registers { .. }) { rows * dot.k / 4 } else { 8 * rows };
+            left + 4 * cols
+        }
+        _ => 4 * (layout.row_size() + layout.col_size()),
+    }
+}
+
+fn writes(stmt: &Stmt) -> Option<VarId> {
+    match stmt {
+        Stmt::Map { target, .. } | Stmt::Load { target, .. } => Some(*target),
+        Stmt::Reduce { target, .. } | Stmt::Exchange { target, .. } => Some(*target),
+        _ => None,
+    }
+}
+
+fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
+    let mut vars = BTreeSet::new();
+    match stmt {
+        Stmt::Map { target, value, unless_all } => {
+            in_expr(value, &mut vars);
+            if unless_all.is_some() {
+                vars.insert(*target);
+            }
+        }
+        Stmt::MaskEdge { target, .. } => {
+            vars.insert(*target);
+        }
+        Stmt::Store { value, .. }
+        | Stmt::Reduce { value, .. }
+        | Stmt::Exchange { value, .. }
+        | Stmt::Stage { value, .. } => {
+            vars.insert(*value);
+        }
+        Stmt::Dot(dot) => {
+            vars.insert(dot.target);
+            for operand in [&dot.a, &dot.b] {
+                if let Operand::Registers { value, .. } = operand {
+                    vars.insert(*value);
+                }
+            }
+        }
+        _ => {}
+    }
+    vars
+}
+
+fn in_expr(expr: &Expr, vars: &mut BTreeSet<VarId>) {
+    match expr {
+        Expr::Var(var) => {
+            vars.insert(*var);
+        }
+        Expr::Unary(_, a) | Expr::Convert(_, a) => in_expr(a, vars),
+        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
+            in_expr(a, vars);
+            in_expr(b, vars);
+        }
+        Expr::Select(c, a, b) => {
+            in_expr(c, vars);
+            in_expr(a, vars);
+            in_expr(b, vars);
+        }
+        Expr::Call(_, args) => args.iter().for_each(|arg| in_expr(arg, vars)),
+        Expr::Number(_) | Expr::Int(_) | Expr::Predicate(_) | Expr::Param(_) => {}
+    }
+}
