@@ -168,17 +168,6 @@ impl Domains {
         b: AxisId,
     ) -> Result<Layout, ScheduleError> {
         let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-        let tensor_cores = facts.dots.iter().any(|dot| dot.dtype != Dtype::F32);
-        if tensor_cores {
-            let fits_rows = |axis: AxisId| block(axis).is_multiple_of(16 * schedule.warps.0);
-            let fits_cols = |axis: AxisId| block(axis).is_multiple_of(8 * schedule.warps.1);
-            for (rows, cols) in [(a, b), (b, a)] {
-                let anchored = facts.dots.iter().any(|dot| dot.m == rows) || facts.dots.iter().any(|dot| dot.n == cols);
-                if anchored && fits_rows(rows) && fits_cols(cols) {
-                    return Ok(self.mma(schedule, rows, cols));
-                }
-            }
-        }
         let contiguous = |axis: AxisId| {
             facts.order.iter().any(|id| {
                 let value = nest.value(*id);
@@ -187,6 +176,19 @@ impl Domains {
                     && value.ty.axes.contains(&b)
             })
         };
+        let tensor_cores = facts.dots.iter().any(|dot| dot.dtype != Dtype::F32);
+        if tensor_cores {
+            let fits_rows = |axis: AxisId| block(axis).is_multiple_of(16 * schedule.warps.0);
+            let fits_cols = |axis: AxisId| block(axis).is_multiple_of(8 * schedule.warps.1);
+            for (rows, cols) in [(a, b), (b, a)] {
+                let anchored = facts.dots.iter().any(|dot| dot.m == rows || dot.n == cols);
+                // Reading along the tensor's rows is worth more than slices that need not move.
+                let against = contiguous(rows) && !contiguous(cols);
+                if anchored && !against && fits_rows(rows) && fits_cols(cols) {
+                    return Ok(self.mma(schedule, rows, cols));
+                }
+            }
+        }
         let (rows, cols) = if contiguous(a) && !contiguous(b) { (b, a) } else { (a, b) };
         self.blocked(nest, schedule, Some(rows), cols, widest(nest, facts))
     }

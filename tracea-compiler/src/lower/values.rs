@@ -19,7 +19,8 @@ impl Lowering<'_> {
         }
         let value = self.nest.value(id);
         match &value.op {
-            Op::Carried(..) | Op::LoopResult(..) => Ok(()),
+            // A transposed tile is the same registers under other names.
+            Op::Carried(..) | Op::LoopResult(..) | Op::Transpose(_) => Ok(()),
             Op::Dot { .. } if self.sum_of(id).is_some() => Ok(()),
             Op::Dot { .. } => {
                 let target = self.fresh(id, Scalar::Float);
@@ -233,7 +234,7 @@ impl Lowering<'_> {
         if self.is_free(id) {
             return true;
         }
-        let [usage] = self.facts.uses[id.index()][..] else { return false };
+        let [usage] = self.readers(id)[..] else { return false };
         match usage {
             Use::Value(reader) => {
                 self.home.get(&reader) == self.home.get(&id)
@@ -244,6 +245,20 @@ impl Lowering<'_> {
             Use::Store => matches!(self.nest.value(id).op, Op::Cast(_)),
             Use::Carry => false,
         }
+    }
+
+    /// Who reads the value, transposed or not.
+    fn readers(&self, id: ValueId) -> Vec<Use> {
+        let mut readers = Vec::new();
+        for usage in &self.facts.uses[id.index()] {
+            match usage {
+                Use::Value(reader) if matches!(self.nest.value(*reader).op, Op::Transpose(_)) => {
+                    readers.extend(self.readers(*reader));
+                }
+                other => readers.push(*other),
+            }
+        }
+        readers
     }
 
     /// A conversion that a dot makes as it packs its operand.

@@ -101,7 +101,8 @@ fn fragments(program: &Program, dot: &Dot) -> u32 {
         (MathUnit::Mma, LayoutKind::Mma16816 { warps_m, warps_n }) => {
             let (rows, cols) = (layout.rows / warps_m / 16, layout.cols / warps_n / 8);
             let left = if matches!(dot.a, Operand::Registers { .. }) { rows * dot.k / 4 } else { 8 * rows };
-            left + 4 * cols
+            // Long rows of fragments are read piece by piece.
+            (left + 4 * cols).min(64)
         }
         _ => 4 * (layout.row_size() + layout.col_size()),
     }
