@@ -23,7 +23,9 @@ pub enum Error {
     },
 
     /// A tensor disagrees with a size that the kernel fixes.
-    #[error("{dim} is {size} in `{tensor}` (axis {axis}), the kernel fixes it at {fixed} -- pass a tensor of that size")]
+    #[error(
+        "{dim} is {size} in `{tensor}` (axis {axis}), the kernel fixes it at {fixed} -- pass a tensor of that size"
+    )]
     FixedSize { dim: &'static str, size: usize, tensor: &'static str, axis: usize, fixed: usize },
 
     #[error("`{tensor}` holds {given}, the kernel takes {expected} -- convert it first")]
@@ -40,6 +42,9 @@ pub enum Error {
 
     #[error("`{tensor}` is on {device} but `{other}` is on {other_device} -- bring them together with `to(&device)`")]
     DeviceMismatch { tensor: &'static str, device: String, other: &'static str, other_device: String },
+
+    #[error("`{tensor}` is on {device}, the launch was asked for on {asked} -- pass a handle of the tensors' device")]
+    AskedElsewhere { tensor: &'static str, device: String, asked: String },
 
     #[error("{what} is {size}, the kernel's index arithmetic ends at {limit} -- split the work")]
     TooLarge { what: String, size: u128, limit: u64 },
@@ -73,7 +78,9 @@ pub enum Error {
     #[error("{doing}: the CUDA driver says {name}: {message}")]
     Driver { doing: &'static str, name: String, message: String },
 
-    #[error("NVRTC was not found (looked for {looked}) -- install the CUDA toolkit, or set TRACEA_NVRTC to the library")]
+    #[error(
+        "NVRTC was not found (looked for {looked}) -- install the CUDA toolkit, or set TRACEA_NVRTC to the library"
+    )]
     NoNvrtc { looked: String },
 
     #[error("{doing}: NVRTC says {message}")]

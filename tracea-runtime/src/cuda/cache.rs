@@ -253,24 +253,46 @@ mod tests {
         assert_eq!(left, ["y.1.1.tmp"]);
     }
 
+    fn write_and_read(cache: &Cache, writer: usize) {
+        for round in 0..50 {
+            cache.put(&key(&(round % 5).to_string()), &entry((round % 5) as u8, 20_000));
+            let other = (round + writer) % 5;
+            if let Some(found) = cache.get(&key(&other.to_string())) {
+                assert_eq!(found, entry(other as u8, 20_000));
+            }
+        }
+    }
+
     #[test]
-    fn many_writers_and_readers_never_see_half_an_entry() {
-        let folder = Folder::new("many", 1 << 22);
+    fn threads_never_see_half_an_entry() {
+        let folder = Folder::new("threads", 1 << 22);
         std::thread::scope(|scope| {
-            for writer in 0..4u8 {
+            for writer in 0..4 {
                 let cache = &folder.0;
-                scope.spawn(move || {
-                    for round in 0..50usize {
-                        cache.put(&key(&(round % 5).to_string()), &entry((round % 5) as u8, 20_000));
-                        let other = (round + usize::from(writer)) % 5;
-                        if let Some(found) = cache.get(&key(&other.to_string())) {
-                            assert_eq!(found, entry(other as u8, 20_000));
-                        }
-                    }
-                });
+                scope.spawn(move || write_and_read(cache, writer));
             }
         });
         assert_eq!(folder.files().len(), 5);
+    }
+
+    /// Runs itself as several processes, which know their part by a variable.
+    #[test]
+    fn processes_never_see_half_an_entry() {
+        const SHARED: &str = "TRACEA_CACHE_TEST_FOLDER";
+        if let Some(folder) = var_os(SHARED) {
+            return write_and_read(&Cache { folder: folder.into(), limit_bytes: 70_000 }, std::process::id() as usize);
+        }
+        let folder = Folder::new("processes", 1 << 22);
+        let start = |_| {
+            let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+            program.args(["--exact", "cuda::cache::tests::processes_never_see_half_an_entry"]);
+            program.env(SHARED, &folder.0.folder).stdout(std::process::Stdio::null()).spawn().unwrap()
+        };
+        let processes: Vec<_> = (0..4).map(start).collect();
+        for mut process in processes {
+            assert!(process.wait().unwrap().success());
+        }
+        assert!(folder.files().len() <= 5 && !folder.files().is_empty());
     }
 
     #[test]

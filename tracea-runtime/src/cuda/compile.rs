@@ -81,7 +81,10 @@ impl Request {
     /// Every byte that the result depends on, but for NVRTC itself.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
         let headers = HEADERS.iter().flat_map(|(name, text)| [*name, *text]);
-        [self.file.as_str(), self.source.as_str()].into_iter().chain(self.options.iter().map(String::as_str)).chain(headers)
+        [self.file.as_str(), self.source.as_str()]
+            .into_iter()
+            .chain(self.options.iter().map(String::as_str))
+            .chain(headers)
     }
 
     pub fn compile(&self) -> Result<Compiled> {
@@ -104,7 +107,8 @@ fn report(log: &str) -> Resources {
     let mut resources = Resources::default();
     let lines = log.lines().filter(|line| line.starts_with("ptxas"));
     for part in lines.flat_map(|line| line.split([':', ','])) {
-        let words: Vec<&str> = part.split_whitespace().filter(|word| !matches!(*word, "Used" | "used" | "." | "ptxas")).collect();
+        let words: Vec<&str> =
+            part.split_whitespace().filter(|word| !matches!(*word, "Used" | "used" | "." | "ptxas")).collect();
         let Some((number, unit)) = words.split_first() else { continue };
         let Ok(number) = number.parse::<u32>() else { continue };
         let slot = match unit {
@@ -124,6 +128,101 @@ fn report(log: &str) -> Resources {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::nvrtc_version;
+    use crate::plan::{Arg, DimDef, FUNCTIONS_MARK, Function, FunctionDef, GridAxis, TensorDef};
+
+    static TWICE: FunctionDef =
+        FunctionDef { source: "__device__ __forceinline__ float $name(float x) { return 2.0f * x; }", uses: &[] };
+
+    static INSTANCE: Instance =
+        Instance { key: &[], known_dims: &[], variants: &[], functions: &[Function { alias: "twice", def: &TWICE }] };
+
+    static KERNEL: KernelDef = KernelDef {
+        name: "double",
+        file: "double.rs",
+        line: 1,
+        dims: &[DimDef { name: "N", known: None }],
+        tensors: &[TensorDef { name: "x", position: 0, dtype: None, dims: &[0], reads: true, writes: true }],
+        scalars: &[],
+        selectors: &[],
+        instances: &[],
+    };
+
+    fn variant(source: &'static str) -> Variant {
+        Variant {
+            target: "sm_80",
+            schedule: "",
+            why: "",
+            source,
+            entry: "double_entry",
+            threads: 128,
+            shared_bytes: 0,
+            grid: &[GridAxis { dims: &[0], block: 128 }],
+            args: &[Arg::Pointer(0), Arg::Extent(0)],
+            aligned: &[0],
+            max_registers: 255,
+            promised_sass: &[],
+        }
+    }
+
+    fn nvrtc_is_missing() -> bool {
+        nvrtc_version().inspect_err(|error| println!("skipped: {error}")).is_err()
+    }
+
+    #[test]
+    fn a_kernel_becomes_machine_code() {
+        if nvrtc_is_missing() {
+            return;
+        }
+        let source = double_source();
+        for architecture in ["sm_80", "sm_90a"] {
+            let compiled = compile_variant(&KERNEL, &INSTANCE, &variant(source), &[(0, 4)], architecture).unwrap();
+            assert_eq!(&compiled.cubin[..4], b"\x7fELF");
+            assert!((4..32).contains(&compiled.resources.registers), "{}", compiled.log);
+            assert_eq!(compiled.resources.shared_bytes, 512, "{}", compiled.log);
+            assert_eq!(compiled.resources.spill_store_bytes + compiled.resources.stack_bytes, 0, "{}", compiled.log);
+        }
+    }
+
+    /// Includes a device header, calls a device function, and knows its alignment.
+    fn double_source() -> &'static str {
+        assert_eq!(FUNCTIONS_MARK, "// [device functions]");
+        "#include \"tracea/fast_div.cuh\"\n\
+         // [device functions]\n\
+         static_assert(TRACEA_ALIGN_X == 4, \"alignment\");\n\
+         extern \"C\" __global__ void __launch_bounds__(128) double_entry(float* x, int n) {\n\
+             __shared__ float tile[128];\n\
+             int i = blockIdx.x * 128 + threadIdx.x;\n\
+             if (i < n) tile[threadIdx.x ^ 1] = x[i];\n\
+             __syncthreads();\n\
+             if (i < n) x[i] = twice(tile[threadIdx.x]);\n\
+         }\n"
+    }
+
+    #[test]
+    fn a_refused_source_keeps_nvrtcs_words() {
+        if nvrtc_is_missing() {
+            return;
+        }
+        let refused = compile_variant(&KERNEL, &INSTANCE, &variant("#line 7 \"double.rs\"\nint x = ;\n"), &[], "sm_80");
+        let message = refused.unwrap_err().to_string();
+        assert!(message.starts_with("NVRTC could not compile `double` for sm_80\ndouble.rs(7): error"), "{message}");
+        let unknown = compile_variant(&KERNEL, &INSTANCE, &variant(double_source()), &[(0, 4)], "sm_1");
+        assert!(unknown.unwrap_err().to_string().contains("sm_1"));
+    }
+
+    #[test]
+    fn everything_that_decides_the_code_is_an_input() {
+        let inputs = |align: &[(usize, u32)], architecture| {
+            let request = Request::new(&KERNEL, &INSTANCE, &variant(double_source()), align, architecture);
+            request.inputs().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let first = inputs(&[(0, 4)], "sm_80");
+        assert_eq!(first, inputs(&[(0, 4)], "sm_80"));
+        assert_ne!(first, inputs(&[(0, 8)], "sm_80"));
+        assert_ne!(first, inputs(&[(0, 4)], "sm_90"));
+        assert!(first.iter().any(|part| part == "tracea/fast_div.cuh"));
+    }
 
     #[test]
     fn the_assemblers_report_is_read() {

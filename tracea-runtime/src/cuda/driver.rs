@@ -42,3 +42,21 @@ pub(crate) fn cuda_count() -> usize {
     }
     result::device::get_count().ok().and_then(|count| usize::try_from(count).ok()).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+
+    #[test]
+    fn a_missing_device_is_an_error_with_its_reason() {
+        let beyond = Device::cuda(1000).unwrap_err().to_string();
+        assert!(beyond.starts_with("no CUDA device 1000: "), "{beyond}");
+        match driver() {
+            Ok(()) => assert!(beyond.contains("use a smaller ordinal")),
+            Err(why) => assert!(beyond.contains(why) && cuda_count() == 0),
+        }
+        let best = Device::best().unwrap();
+        assert_eq!(best.is_cuda(), cuda_count() > 0);
+    }
+}

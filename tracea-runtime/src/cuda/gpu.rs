@@ -42,7 +42,8 @@ impl Gpu {
         if let Some(gpu) = gpus.iter().find(|gpu| gpu.context.cu_ctx() == context.cu_ctx()) {
             return Ok(gpu);
         }
-        let gpu: &'static Gpu = Box::leak(Box::new(describe(gpus.len(), context).doing("reading the device's figures")?));
+        let gpu: &'static Gpu =
+            Box::leak(Box::new(describe(gpus.len(), context).doing("reading the device's figures")?));
         gpus.push(gpu);
         Ok(gpu)
     }

@@ -53,7 +53,12 @@ fn loader_names() -> Vec<PathBuf> {
 
 #[cfg(not(windows))]
 fn loader_names() -> Vec<PathBuf> {
-    MAJORS.iter().map(|major| format!("libnvrtc.so.{major}")).chain(["libnvrtc.so".to_owned()]).map(PathBuf::from).collect()
+    MAJORS
+        .iter()
+        .map(|major| format!("libnvrtc.so.{major}"))
+        .chain(["libnvrtc.so".to_owned()])
+        .map(PathBuf::from)
+        .collect()
 }
 
 fn in_folder(folder: &Path, depth: usize) -> Vec<PathBuf> {
@@ -62,7 +67,8 @@ fn in_folder(folder: &Path, depth: usize) -> Vec<PathBuf> {
     if depth > 0
         && let Ok(entries) = std::fs::read_dir(folder)
     {
-        let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        let mut folders: Vec<PathBuf> =
+            entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
         folders.sort();
         found.extend(folders.iter().flat_map(|folder| in_folder(folder, depth - 1)));
     }

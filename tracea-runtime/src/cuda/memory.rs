@@ -19,8 +19,9 @@ impl CudaBlock {
         let address = match bytes {
             0 => 0,
             // SAFETY: the stream belongs to the bound context; the memory is written before it is read, by `Device`'s constructors.
-            _ if gpu.context.has_async_alloc() => unsafe { result::malloc_async(stream.cu_stream(), bytes) }
-                .doing("allocating device memory")?,
+            _ if gpu.context.has_async_alloc() => {
+                unsafe { result::malloc_async(stream.cu_stream(), bytes) }.doing("allocating device memory")?
+            }
             // SAFETY: as above.
             _ => unsafe { result::malloc_sync(bytes) }.doing("allocating device memory")?,
         };

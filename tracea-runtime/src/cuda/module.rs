@@ -77,16 +77,21 @@ fn machine_architecture(gpu: &Gpu, kernel: &KernelDef, variant: &Variant) -> Res
 
 fn load_cubin(gpu: &Gpu, variant: &Variant, cubin: &[u8]) -> Result<LoadedKernel> {
     gpu.bind()?;
-    let entry = CString::new(variant.entry)
-        .map_err(|_| Error::Nvrtc { doing: "loading machine code", message: "the entry's name has a zero byte".to_owned() })?;
+    let entry = CString::new(variant.entry).map_err(|_| Error::Nvrtc {
+        doing: "loading machine code",
+        message: "the entry's name has a zero byte".to_owned(),
+    })?;
     // SAFETY: the image is a whole cubin, whose header tells the driver its size; the driver copies it.
     let module = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.doing("loading machine code")?;
     // SAFETY: the module was loaded just now and is never unloaded.
-    let function = unsafe { result::module::get_function(module, entry) }.doing("finding the kernel in its machine code")?;
+    let function =
+        unsafe { result::module::get_function(module, entry) }.doing("finding the kernel in its machine code")?;
     let attribute = |attribute: Attribute| -> Result<u32> {
         let mut value: c_int = 0;
         // SAFETY: the function is alive and the pointer valid for a write.
-        unsafe { sys::cuFuncGetAttribute(&mut value, attribute, function) }.result().doing("reading a kernel's attributes")?;
+        unsafe { sys::cuFuncGetAttribute(&mut value, attribute, function) }
+            .result()
+            .doing("reading a kernel's attributes")?;
         Ok(value.unsigned_abs())
     };
     if variant.shared_bytes > SHARED_WITHOUT_ASKING {

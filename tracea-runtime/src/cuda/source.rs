@@ -21,8 +21,7 @@ pub fn render_source(instance: &Instance, variant: &Variant) -> String {
     source
 }
 
-/// Callees first, as C++ wants them. A callee's symbol is its caller's with its own alias behind, so that two functions may call
-/// different things by one name.
+/// Callees first, as C++ wants them. A callee's symbol names its caller, so that two functions may call different things by one name.
 fn write_function(out: &mut String, symbol: &str, function: &Function) {
     for callee in function.def.uses {
         write_function(out, &callee_symbol(symbol, callee.alias), callee);
@@ -48,7 +47,7 @@ fn write_function(out: &mut String, symbol: &str, function: &Function) {
 }
 
 fn callee_symbol(caller: &str, alias: &str) -> String {
-    format!("{caller}_{alias}")
+    format!("{alias}_of_{caller}")
 }
 
 #[cfg(test)]
@@ -86,8 +85,8 @@ mod tests {
         assert_eq!(
             render_source(&INSTANCE, &variant),
             "#include \"tracea/kernel.cuh\"\n\
-             __device__ __forceinline__ float silu_gate(float x) { return 1.0f / (1.0f + exp(-x)); }\n\
-             __device__ __forceinline__ float silu(float x) { return x * silu_gate(x); }\n\
+             __device__ __forceinline__ float gate_of_silu(float x) { return 1.0f / (1.0f + exp(-x)); }\n\
+             __device__ __forceinline__ float silu(float x) { return x * gate_of_silu(x); }\n\
              void k() { silu(1.0f); }\n"
         );
     }

@@ -32,9 +32,12 @@ impl Stopwatch {
         self.stop.synchronize().doing("waiting for a CUDA event")?;
         // The name that every driver has; the second version came with CUDA 12.8 and differs in the capturing of graphs only.
         // SAFETY: the driver is loaded, since there are events, and the signature is cuda.h's.
-        let elapsed = unsafe { sys::culib().get::<ElapsedTime>(b"cuEventElapsedTime\0") }.map_err(|error| {
-            Error::Driver { doing: "reading a CUDA event", name: "no cuEventElapsedTime".to_owned(), message: error.to_string() }
-        })?;
+        let elapsed =
+            unsafe { sys::culib().get::<ElapsedTime>(b"cuEventElapsedTime\0") }.map_err(|error| Error::Driver {
+                doing: "reading a CUDA event",
+                name: "no cuEventElapsedTime".to_owned(),
+                message: error.to_string(),
+            })?;
         let mut milliseconds = 0.0;
         // SAFETY: both events were recorded and are alive, the pointer is valid for a write.
         unsafe { elapsed(&mut milliseconds, self.start.cu_event(), self.stop.cu_event()) }

@@ -21,8 +21,10 @@ enum Place {
 }
 
 impl Device {
+    pub(crate) const CPU: Device = Device { place: Place::Cpu };
+
     pub fn cpu() -> Device {
-        Device { place: Place::Cpu }
+        Device::CPU
     }
 
     /// A CUDA device by ordinal, with its primary context and default stream, so that work is ordered with that of libraries which
@@ -110,8 +112,10 @@ impl Device {
         {
             gpu.bind()?;
             // SAFETY: the block was just allocated with this many bytes on this stream.
-            unsafe { result::memset_d8_async(raw.device_address(), 0, layout.elements() * size_of::<T>(), stream.cu_stream()) }
-                .doing("filling device memory")?;
+            unsafe {
+                result::memset_d8_async(raw.device_address(), 0, layout.elements() * size_of::<T>(), stream.cu_stream())
+            }
+            .doing("filling device memory")?;
         }
         Ok(Tensor::from_raw_parts(raw))
     }

@@ -33,7 +33,12 @@ impl Sizes {
     }
 }
 
-pub(super) fn check_counts(kernel: &'static KernelDef, tensors: &Tensors<'_>, scalars: &Scalars, keys: usize) -> Result<()> {
+pub(super) fn check_counts(
+    kernel: &'static KernelDef,
+    tensors: &Tensors<'_>,
+    scalars: &Scalars,
+    keys: usize,
+) -> Result<()> {
     let counts = [
         ("tensors", tensors.len(), kernel.tensors.len(), MAX_TENSORS),
         ("scalars", scalars.len(), kernel.scalars.len(), MAX_SCALARS),
@@ -81,7 +86,8 @@ pub(super) fn check_shapes(kernel: &'static KernelDef, instance: &Instance, tens
                 None => {
                     *slot = size;
                     *first = Some((def.name, axis));
-                    let instance_size = instance.known_dims.iter().find(|(known, _)| *known == dim).map(|(_, size)| *size);
+                    let instance_size =
+                        instance.known_dims.iter().find(|(known, _)| *known == dim).map(|(_, size)| *size);
                     if let Some(fixed) = kernel.dims[dim].known.or(instance_size)
                         && fixed != size
                     {
@@ -94,8 +100,11 @@ pub(super) fn check_shapes(kernel: &'static KernelDef, instance: &Instance, tens
     Ok(sizes)
 }
 
-/// The device of all tensors; the CPU for a kernel without any.
-pub(super) fn check_places(kernel: &'static KernelDef, tensors: &Tensors<'_>) -> Result<Option<Device>> {
+/// The first tensor's name and device, where all tensors are on that; nothing for a kernel without tensors.
+pub(super) fn check_places<'t>(
+    kernel: &'static KernelDef,
+    tensors: &Tensors<'t>,
+) -> Result<Option<(&'static str, &'t Device)>> {
     let mut named = kernel.tensors.iter().map(|def| def.name).zip(tensors.iter());
     let Some((other, first)) = named.next() else { return Ok(None) };
     for (tensor, raw) in named {
@@ -108,7 +117,7 @@ pub(super) fn check_places(kernel: &'static KernelDef, tensors: &Tensors<'_>) ->
             });
         }
     }
-    Ok(Some(first.device().clone()))
+    Ok(Some((other, first.device())))
 }
 
 /// No element that is written is also another one's memory.
@@ -149,15 +158,21 @@ fn may_share(a: &RawTensor, b: &RawTensor) -> bool {
 fn width_within(tensor: &RawTensor, pitch: usize) -> usize {
     let bytes = tensor.dtype().bytes();
     let axes = tensor.layout().sizes().iter().zip(tensor.layout().strides());
-    let inner = axes.map(|(size, stride)| (size.saturating_sub(1), stride * bytes)).filter(|(_, stride)| stride % pitch != 0);
+    let inner =
+        axes.map(|(size, stride)| (size.saturating_sub(1), stride * bytes)).filter(|(_, stride)| stride % pitch != 0);
     bytes + inner.map(|(steps, stride)| steps * stride).sum::<usize>()
 }
 
-/// What the GPU code's arithmetic and addressing ask for.
-pub(super) fn check_for_gpu(kernel: &'static KernelDef, sizes: &Sizes, tensors: &Tensors<'_>) -> Result<()> {
+/// Index arithmetic is in `i32`, on the host as on a GPU.
+pub(super) fn check_sizes(kernel: &'static KernelDef, sizes: &Sizes) -> Result<()> {
     for (dim, def) in kernel.dims.iter().enumerate() {
         check_index(|| format!("dim {} of `{}`", def.name, kernel.name), sizes.get(dim) as u64)?;
     }
+    Ok(())
+}
+
+/// GPU code reads neighbours along the last axis as vectors.
+pub(super) fn check_strides(kernel: &'static KernelDef, tensors: &Tensors<'_>) -> Result<()> {
     for (def, tensor) in kernel.tensors.iter().zip(tensors.iter()) {
         let stride = tensor.layout().inner_stride();
         if stride != 1 && !tensor.layout().is_empty() {
@@ -172,4 +187,123 @@ pub(super) fn check_index(what: impl FnOnce() -> String, size: u64) -> Result<()
         return Ok(());
     }
     Err(Error::TooLarge { what: what(), size: size.into(), limit: INDEX_LIMIT })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dim::{Const, Dyn};
+    use crate::dtype::Dtype;
+    use crate::plan::{DimDef, Key, TensorDef};
+    use crate::tensor::{Tensor, TensorMut, TensorRef};
+
+    static INSTANCE: Instance = Instance { key: &[Key::Int(4)], known_dims: &[(3, 4)], variants: &[], functions: &[] };
+
+    /// `c[i, j] = a[i, k] · b[j, k]`, with a fourth dim that the instance fixes.
+    static KERNEL: KernelDef = KernelDef {
+        name: "product",
+        file: "product.rs",
+        line: 1,
+        dims: &[
+            DimDef { name: "M", known: None },
+            DimDef { name: "N", known: None },
+            DimDef { name: "K", known: None },
+            DimDef { name: "D", known: None },
+        ],
+        tensors: &[
+            TensorDef { name: "a", position: 0, dtype: Some(Dtype::F32), dims: &[0, 2], reads: true, writes: false },
+            TensorDef { name: "b", position: 1, dtype: Some(Dtype::F32), dims: &[1, 2], reads: true, writes: false },
+            TensorDef { name: "d", position: 2, dtype: None, dims: &[3], reads: true, writes: false },
+            TensorDef { name: "c", position: 3, dtype: Some(Dtype::F32), dims: &[0, 1], reads: false, writes: true },
+        ],
+        scalars: &[],
+        selectors: &["D"],
+        instances: &[],
+    };
+
+    type Matrix = Tensor<f32, (Dyn, Dyn)>;
+
+    fn matrix(rows: usize, columns: usize) -> Matrix {
+        Device::cpu().zeros((rows, columns)).unwrap()
+    }
+
+    fn list<'t>(a: &'t Matrix, b: &'t Matrix, d: &'t Tensor<i32, (Dyn,)>, c: &'t Matrix) -> Tensors<'t> {
+        let mut tensors = Tensors::new();
+        [a.raw(), b.raw(), d.raw(), c.raw()].into_iter().for_each(|raw| tensors.push(raw));
+        tensors
+    }
+
+    #[test]
+    fn shapes_that_disagree_are_named_by_tensor_and_axis() {
+        let (a, b, c) = (matrix(7, 512), matrix(9, 384), matrix(7, 9));
+        let d = Device::cpu().zeros((4,)).unwrap();
+        let error = check_shapes(&KERNEL, &INSTANCE, &list(&a, &b, &d, &c)).err().unwrap().to_string();
+        assert_eq!(error, "K is 512 in `a` (axis 1) but 384 in `b` (axis 1)");
+        let b = matrix(9, 512);
+        let sizes = check_shapes(&KERNEL, &INSTANCE, &list(&a, &b, &d, &c)).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|dim| sizes.get(dim)), [7, 9, 512, 4]);
+        assert_eq!(sizes.product(&[0, 1, 3]), 7 * 9 * 4);
+        let d = Device::cpu().zeros((5,)).unwrap();
+        let error = check_shapes(&KERNEL, &INSTANCE, &list(&a, &b, &d, &c)).err().unwrap().to_string();
+        assert_eq!(error, "D is 5 in `d` (axis 0), the kernel fixes it at 4 -- pass a tensor of that size");
+    }
+
+    #[test]
+    fn outputs_must_not_share_memory() {
+        let device = Device::cpu();
+        let (a, b, c, d) = (matrix(4, 4), matrix(4, 4), matrix(4, 4), device.zeros((4,)).unwrap());
+        assert!(check_aliases(&KERNEL, &list(&a, &b, &d, &c)).is_ok());
+        assert!(check_aliases(&KERNEL, &list(&a, &a, &d, &c)).is_ok(), "inputs may be the same");
+        let error = check_aliases(&KERNEL, &list(&a, &c, &d, &c)).unwrap_err().to_string();
+        assert_eq!(error, "`c` is written and shares memory with `b` -- give the output memory of its own");
+    }
+
+    #[test]
+    fn columns_of_one_matrix_are_apart() {
+        let host = Device::cpu().zeros::<f32, _>((6, 10)).unwrap();
+        // SAFETY: the views lie within `host`; nothing is read or written.
+        let columns = |first: usize, width: usize, pitch: usize| unsafe {
+            TensorRef::<f32, (Dyn, Dyn)>::from_address(
+                host.device(),
+                host.address() + 4 * first,
+                &[5, width],
+                &[pitch, 1],
+            )
+            .unwrap()
+        };
+        assert!(!may_share(columns(0, 4, 10).raw(), columns(4, 6, 10).raw()));
+        assert!(!may_share(columns(4, 6, 10).raw(), columns(0, 4, 10).raw()));
+        assert!(may_share(columns(0, 5, 10).raw(), columns(4, 6, 10).raw()));
+        assert!(may_share(columns(0, 4, 10).raw(), columns(4, 4, 8).raw()));
+        assert!(may_share(columns(4, 6, 10).raw(), columns(8, 4, 10).raw()), "a row's end reaches into the next row");
+    }
+
+    #[test]
+    fn an_output_with_elements_in_one_place_is_refused() {
+        let device = Device::cpu();
+        let (a, b, d) = (matrix(3, 4), matrix(5, 4), device.zeros((4,)).unwrap());
+        let mut row = [0.0f32; 5];
+        let address = row.as_mut_ptr().expose_provenance();
+        // SAFETY: only the layout is looked at.
+        let c = unsafe { TensorMut::<f32, (Dyn, Dyn)>::from_address(&device, address, &[3, 5], &[0, 1]) }.unwrap();
+        let error = check_aliases(&KERNEL, &list(&a, &b, &d, &c)).unwrap_err().to_string();
+        assert!(error.starts_with("`c` is written and several of its elements share memory"));
+    }
+
+    #[test]
+    fn strides_and_sizes_have_limits() {
+        let device = Device::cpu();
+        let (a, b, c, d) = (matrix(4, 3), matrix(4, 4), matrix(4, 4), device.zeros((4,)).unwrap());
+        let turned = a.transpose();
+        let narrow: TensorRef<'_, f32, (Const<3>, Const<4>)> = turned.as_shape().unwrap();
+        let turned: TensorRef<'_, f32, (Dyn, Dyn)> = narrow.as_shape().unwrap();
+        let error = check_strides(&KERNEL, &list(&turned, &b, &d, &c)).unwrap_err();
+        assert!(error.to_string().starts_with("`a` has stride 3 along its last axis, the GPU code needs 1 -- "));
+        let sizes = Sizes::of(&[1 << 31, 4, 4, 4]);
+        let error = check_sizes(&KERNEL, &sizes).unwrap_err().to_string();
+        assert!(
+            error.contains("M of `product` is 2147483648, the kernel's index arithmetic ends at 2147483647"),
+            "{error}"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! What a launch would run and why, for people.
 
 use super::Launch;
-use super::pick::print_schedule;
+use super::pick::{candidates, print_schedule};
 use super::time::bytes_moved;
 use crate::cuda::{Gpu, render_source};
 use crate::error::{Error, Result};
@@ -29,6 +29,13 @@ impl Launch<'_> {
             Some(gpu) => Ok(print_schedule(self.variant(gpu, checks.instance)?.1)),
             None => Ok("cpu".to_owned()),
         }
+    }
+
+    /// The schedules that the launch's device runs, as [`schedule`](Launch::schedule) takes them; none on the CPU.
+    pub fn schedules(&self) -> Result<Vec<String>> {
+        let checks = self.checks()?;
+        let Some(gpu) = checks.device.gpu() else { return Ok(Vec::new()) };
+        Ok(candidates(gpu, checks.instance).map(|(_, variant)| print_schedule(variant)).collect())
     }
 
     /// The CUDA source of the chosen schedule; on the CPU that of the first one.
@@ -79,7 +86,11 @@ impl Launch<'_> {
     fn explain_cpu(&self, out: &mut String) -> Result<()> {
         let checks = self.checks()?;
         let bytes = bytes_moved(self.tensors.iter()) as f64;
-        let _ = writeln!(out, "  runs       the Rust function itself, on all cores; {:.2} MiB of tensors", bytes / f64::from(1 << 20));
+        let _ = writeln!(
+            out,
+            "  runs       the Rust function itself, on all cores; {:.2} MiB of tensors",
+            bytes / f64::from(1 << 20)
+        );
         let Some(first) = checks.instance.variants.first() else {
             let _ = writeln!(out, "  on a GPU   it was lowered for none");
             return Ok(());
@@ -87,7 +98,12 @@ impl Launch<'_> {
         let _ = writeln!(out, "on a GPU");
         for variant in checks.instance.variants {
             write_schedule(out, variant);
-            let _ = writeln!(out, "  block      {} threads, {:.1} KiB of shared memory", variant.threads, f64::from(variant.shared_bytes) / 1024.0);
+            let _ = writeln!(
+                out,
+                "  block      {} threads, {:.1} KiB of shared memory",
+                variant.threads,
+                f64::from(variant.shared_bytes) / 1024.0
+            );
         }
         let _ = write!(out, "\n{}", render_source(checks.instance, first));
         Ok(())

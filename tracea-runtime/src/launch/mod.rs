@@ -26,7 +26,7 @@ pub(crate) use run::host_array;
 use crate::device::Device;
 use crate::error::Result;
 use crate::host::HostKernel;
-use crate::plan::{Key, KernelDef};
+use crate::plan::{KernelDef, Key};
 use crate::verify::{Verified, Verify};
 use arg::{ArgKind, List};
 use check::{Scalars, Tensors};

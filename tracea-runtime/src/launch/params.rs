@@ -70,10 +70,12 @@ impl Parameters {
                 Some(tensor) => self.put(&tensor.device_address().to_ne_bytes(), 8),
                 None => unplanned(),
             },
-            Arg::Stride(tensor, axis) => match tensors.get(tensor).and_then(|tensor| tensor.layout().strides().get(axis)) {
-                Some(stride) => self.put(&(*stride as i64).to_ne_bytes(), 8),
-                None => unplanned(),
-            },
+            Arg::Stride(tensor, axis) => {
+                match tensors.get(tensor).and_then(|tensor| tensor.layout().strides().get(axis)) {
+                    Some(stride) => self.put(&(*stride as i64).to_ne_bytes(), 8),
+                    None => unplanned(),
+                }
+            }
             Arg::Extent(dim) => self.put(&(sizes.get(dim) as i32).to_ne_bytes(), 4),
             Arg::Scalar(scalar) => match scalars.get(scalar) {
                 Some(Scalar::F32(value)) => self.put(&value.to_ne_bytes(), 4),
@@ -108,7 +110,9 @@ impl Parameters {
 
 /// The launch plan names something that the kernel's declaration lacks, which only a broken expansion does.
 fn unplanned() -> Result<()> {
-    Err(Error::Shape("the kernel's launch plan disagrees with its arguments -- rebuild the crate that has the kernel".to_owned()))
+    Err(Error::Shape(
+        "the kernel's launch plan disagrees with its arguments -- rebuild the crate that has the kernel".to_owned(),
+    ))
 }
 
 #[cfg(test)]

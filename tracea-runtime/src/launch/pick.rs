@@ -3,7 +3,7 @@
 use super::Launch;
 use crate::cuda::Gpu;
 use crate::error::{Error, Result};
-use crate::plan::{Instance, Key, KernelDef, Variant};
+use crate::plan::{Instance, KernelDef, Key, Variant};
 
 /// Which schedule a launch takes, among those that its device runs.
 #[derive(Clone, Debug, Default)]
@@ -43,15 +43,12 @@ impl Launch<'_> {
     }
 
     pub(super) fn variant(&self, gpu: &Gpu, instance: &'static Instance) -> Result<(usize, &'static Variant)> {
-        let runs = |variant: &Variant| {
-            supports(gpu.capability, variant.target) && variant.shared_bytes <= gpu.block_shared_bytes
-        };
-        let candidates = instance.variants.iter().enumerate().filter(|(_, variant)| runs(variant));
+        let candidates = candidates(gpu, instance);
         let picked = match &self.schedule {
             // `max_by_key` would take the last of the equal ones.
-            ScheduleChoice::Best => candidates.clone().reduce(|best, next| {
-                if newness(next.1.target) > newness(best.1.target) { next } else { best }
-            }),
+            ScheduleChoice::Best => candidates
+                .clone()
+                .reduce(|best, next| if newness(next.1.target) > newness(best.1.target) { next } else { best }),
             ScheduleChoice::Index(index) => candidates.clone().find(|(position, _)| position == index),
             ScheduleChoice::Named(name) => candidates.clone().find(|(_, variant)| {
                 let printed = print_schedule(variant);
@@ -71,7 +68,10 @@ impl Launch<'_> {
                     let needs = variants.iter().map(|variant| {
                         format!("{} with {} KiB of shared memory", variant.target, variant.shared_bytes.div_ceil(1024))
                     });
-                    format!("it was lowered for {} -- add a schedule for this device", needs.collect::<Vec<_>>().join(", "))
+                    format!(
+                        "it was lowered for {} -- add a schedule for this device",
+                        needs.collect::<Vec<_>>().join(", ")
+                    )
                 }
             };
             return Err(Error::NoVariant { kernel, device, why });
@@ -85,12 +85,23 @@ impl Launch<'_> {
     }
 }
 
+/// The variants that a device runs, with their positions among all.
+pub(super) fn candidates(
+    gpu: &Gpu,
+    instance: &'static Instance,
+) -> impl Iterator<Item = (usize, &'static Variant)> + Clone {
+    let (capability, shared_bytes) = (gpu.capability, gpu.block_shared_bytes);
+    let runs = move |variant: &Variant| supports(capability, variant.target) && variant.shared_bytes <= shared_bytes;
+    instance.variants.iter().enumerate().filter(move |(_, variant)| runs(variant))
+}
+
 /// `sm_80, i = 128, j = 128`.
 pub(super) fn print_schedule(variant: &Variant) -> String {
-    if variant.schedule.starts_with(variant.target) || variant.schedule.is_empty() {
-        return if variant.schedule.is_empty() { variant.target.to_owned() } else { variant.schedule.to_owned() };
+    match variant.schedule {
+        "" => variant.target.to_owned(),
+        schedule if schedule.starts_with(variant.target) => schedule.to_owned(),
+        schedule => format!("{}, {schedule}", variant.target),
     }
-    format!("{}, {}", variant.target, variant.schedule)
 }
 
 /// `sm_80` code runs on 8.0 and everything newer; `sm_90a` uses features that 9.0 alone has.

@@ -2,7 +2,7 @@
 
 use super::Launch;
 use super::arg::Scalar;
-use super::check::{Sizes, check_aliases, check_counts, check_for_gpu, check_places, check_shapes};
+use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
 use super::params::{Parameters, grid};
 use super::slot::LoadKey;
 use crate::cuda::{Checked, Gpu, LoadedKernel, load};
@@ -14,9 +14,9 @@ use crate::tensor::RawTensor;
 use cudarc::driver::CudaStream;
 
 /// A launch that has passed its checks.
-pub(crate) struct Checks {
+pub(crate) struct Checks<'a> {
     pub sizes: Sizes,
-    pub device: Device,
+    pub device: &'a Device,
     pub instance_index: usize,
     pub instance: &'static Instance,
 }
@@ -35,30 +35,28 @@ impl Launch<'_> {
         self.run_checked(&checks)
     }
 
-    pub(crate) fn run_checked(&self, checks: &Checks) -> Result<()> {
+    pub(crate) fn run_checked(&self, checks: &Checks<'_>) -> Result<()> {
         match checks.device.cuda_parts() {
             None => self.run_on_host(),
             Some((gpu, stream)) => self.enqueue(checks, gpu, stream),
         }
     }
 
-    pub(crate) fn checks(&self) -> Result<Checks> {
+    pub(crate) fn checks(&self) -> Result<Checks<'_>> {
         check_counts(self.kernel, &self.tensors, &self.scalars, self.keys.len())?;
         let (instance_index, instance) = self.instance()?;
         let sizes = check_shapes(self.kernel, instance, &self.tensors)?;
+        check_sizes(self.kernel, &sizes)?;
         let place = check_places(self.kernel, &self.tensors)?;
         check_aliases(self.kernel, &self.tensors)?;
         let device = match (&self.device, place) {
-            (None, place) => place.unwrap_or_else(Device::cpu),
-            (Some(asked), Some(place)) if !asked.same_place(&place) => {
-                return Err(Error::DeviceMismatch {
-                    tensor: self.kernel.tensors[0].name,
-                    device: place.to_string(),
-                    other: "on",
-                    other_device: asked.to_string(),
-                });
+            (Some(asked), Some((tensor, place))) if !asked.same_place(place) => {
+                let (device, asked) = (place.to_string(), asked.to_string());
+                return Err(Error::AskedElsewhere { tensor, device, asked });
             }
-            (Some(asked), _) => asked.clone(),
+            (Some(asked), _) => asked,
+            (None, Some((_, place))) => place,
+            (None, None) => &Device::CPU,
         };
         Ok(Checks { sizes, device, instance_index, instance })
     }
@@ -68,7 +66,9 @@ impl Launch<'_> {
             let array = host_array(tensor)?;
             // SAFETY: the launch borrows its tensors, those that the kernel writes exclusively, and no two of them share an element
             // that is written; the arguments are used while `self` lives only.
-            Ok(unsafe { if self.kernel.tensors[position].writes { HostArg::output(array) } else { HostArg::input(array) } })
+            Ok(unsafe {
+                if self.kernel.tensors[position].writes { HostArg::output(array) } else { HostArg::input(array) }
+            })
         })?;
         self.host.run(&args);
         Ok(())
@@ -95,8 +95,8 @@ impl Launch<'_> {
     }
 
     /// The code that a GPU would run, and how much of it.
-    pub(super) fn plan(&self, checks: &Checks, gpu: &Gpu) -> Result<Plan> {
-        check_for_gpu(self.kernel, &checks.sizes, &self.tensors)?;
+    pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu) -> Result<Plan> {
+        check_strides(self.kernel, &self.tensors)?;
         let (variant_index, variant) = self.variant(gpu, checks.instance)?;
         let blocks = grid(self.kernel.name, variant, &checks.sizes)?;
         let mut alignment = [1; super::MAX_TENSORS];
@@ -108,7 +108,7 @@ impl Launch<'_> {
         Ok(Plan { variant, variant_index, blocks, alignment })
     }
 
-    pub(super) fn loaded(&self, checks: &Checks, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
+    pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
         let alignment = plan
             .alignment
             .iter()
@@ -122,7 +122,7 @@ impl Launch<'_> {
         })
     }
 
-    fn enqueue(&self, checks: &Checks, gpu: &'static Gpu, stream: &CudaStream) -> Result<()> {
+    fn enqueue(&self, checks: &Checks<'_>, gpu: &'static Gpu, stream: &CudaStream) -> Result<()> {
         let plan = self.plan(checks, gpu)?;
         if plan.blocks == 0 {
             return Ok(());
@@ -163,7 +163,8 @@ fn alignment_of(tensor: &RawTensor) -> u32 {
     let layout = tensor.layout();
     let outer = layout.rank().saturating_sub(1);
     let axes = layout.sizes().iter().zip(layout.strides()).take(outer).filter(|(size, _)| **size > 1);
-    let all = axes.fold(16 | tensor.device_address(), |all, (_, stride)| all | (stride * tensor.dtype().bytes()) as u64);
+    let all =
+        axes.fold(16 | tensor.device_address(), |all, (_, stride)| all | (stride * tensor.dtype().bytes()) as u64);
     1 << all.trailing_zeros()
 }
 

@@ -54,7 +54,13 @@ impl Launch<'_> {
         timing
     }
 
-    fn time_events(&self, checks: &Checks, gpu: &'static Gpu, stream: &Arc<CudaStream>, runs: usize) -> Result<Timing> {
+    fn time_events(
+        &self,
+        checks: &Checks<'_>,
+        gpu: &'static Gpu,
+        stream: &Arc<CudaStream>,
+        runs: usize,
+    ) -> Result<Timing> {
         // Twice the cache, so that nothing of the last run is left.
         let flush_bytes = (2 * gpu.l2_bytes).max(32 << 20);
         let flush = CudaBlock::allocate(gpu, stream, flush_bytes)?;
@@ -77,7 +83,7 @@ impl Launch<'_> {
         Ok(Timing::of(times, Clock::Events))
     }
 
-    fn time_wall(&self, checks: &Checks, runs: usize) -> Result<Timing> {
+    fn time_wall(&self, checks: &Checks<'_>, runs: usize) -> Result<Timing> {
         let begin = Instant::now();
         self.run_checked(checks)?;
         let mut times = Vec::with_capacity(runs);
@@ -94,7 +100,8 @@ impl Timing {
     fn of(mut times: Vec<f64>, clock: Clock) -> Timing {
         times.sort_by(f64::total_cmp);
         let middle = times.len() / 2;
-        let median = if times.len().is_multiple_of(2) { (times[middle - 1] + times[middle]) / 2.0 } else { times[middle] };
+        let median =
+            if times.len().is_multiple_of(2) { (times[middle - 1] + times[middle]) / 2.0 } else { times[middle] };
         Timing { median_ms: median, min_ms: times[0], max_ms: times[times.len() - 1], runs: times.len(), clock }
     }
 }

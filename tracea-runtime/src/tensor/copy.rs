@@ -32,7 +32,9 @@ impl<T: Element, S: Shape> Tensor<T, S> {
     pub fn copy_from<R: Shape>(&mut self, from: &Tensor<T, R>) -> Result<()> {
         if self.sizes() != from.sizes() {
             let (to, from) = (self.sizes(), from.sizes());
-            return Err(Error::Shape(format!("a tensor of sizes {from:?} cannot fill one of {to:?} -- bring them to one shape")));
+            return Err(Error::Shape(format!(
+                "a tensor of sizes {from:?} cannot fill one of {to:?} -- bring them to one shape"
+            )));
         }
         copy::<T>(from.raw(), self.raw())
     }
@@ -141,7 +143,8 @@ pub(crate) fn upload<T: Element>(raw: &RawTensor, elements: &[T]) -> Result<()> 
 
 fn copy<T: Element>(from: &RawTensor, to: &RawTensor) -> Result<()> {
     let same_order = from.layout() == to.layout() && from.layout().is_dense();
-    if let (Some((gpu, stream)), true) = (to.device().cuda_parts(), same_order && from.device().same_place(to.device())) {
+    if let (Some((gpu, stream)), true) = (to.device().cuda_parts(), same_order && from.device().same_place(to.device()))
+    {
         let bytes = from.layout().elements() * size_of::<T>();
         let (source, target) = (from.start()?.addr() as u64, to.start()?.addr() as u64);
         if bytes == 0 {
@@ -154,7 +157,8 @@ fn copy<T: Element>(from: &RawTensor, to: &RawTensor) -> Result<()> {
             stream.join(other).doing("ordering two streams")?;
         }
         // SAFETY: both are device memory of this many bytes on one device, and the source's stream was joined.
-        unsafe { result::memcpy_dtod_async(target, source, bytes, stream.cu_stream()) }.doing("copying on the device")?;
+        unsafe { result::memcpy_dtod_async(target, source, bytes, stream.cu_stream()) }
+            .doing("copying on the device")?;
         if let Some(other) = from.device().stream()
             && other.cu_stream() != stream.cu_stream()
         {
@@ -258,7 +262,10 @@ mod tests {
     #[test]
     fn constructors_fill_every_element() {
         let device = Device::cpu();
-        assert_eq!(device.full(half::bf16::from_f32(3.0), (2, 2)).unwrap().to_vec().unwrap(), [half::bf16::from_f32(3.0); 4]);
+        assert_eq!(
+            device.full(half::bf16::from_f32(3.0), (2, 2)).unwrap().to_vec().unwrap(),
+            [half::bf16::from_f32(3.0); 4]
+        );
         assert_eq!(device.full(-7i32, (3,)).unwrap().to_vec().unwrap(), [-7; 3]);
         assert_eq!(Tensor::from_vec(vec![1i32, 2], (2, 1)).unwrap().to_vec().unwrap(), [1, 2]);
         assert_eq!(device.zeros::<f32, _>((5,)).unwrap().raw().start().unwrap().addr() % 64, 0);

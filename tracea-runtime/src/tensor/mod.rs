@@ -80,6 +80,11 @@ impl<T: Element, S: Shape> Tensor<T, S> {
         self.raw.layout().strides()
     }
 
+    /// Address of the first element, on the tensor's device; what [`TensorRef::from_address`] takes.
+    pub fn address(&self) -> usize {
+        self.raw.expose_address()
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.raw.layout().elements()

@@ -61,7 +61,10 @@ impl RawTensor {
     pub fn transposed(&self) -> RawTensor {
         let mut layout = self.layout;
         layout.swap_last();
-        RawTensor { home: self.home.filter(|_| !self.is_at_home()), ..RawTensor::borrowing(self.dtype, layout, self.start, self.device.clone()) }
+        RawTensor {
+            home: self.home.filter(|_| !self.is_at_home()),
+            ..RawTensor::borrowing(self.dtype, layout, self.start, self.device.clone())
+        }
     }
 
     /// Binds a borrowed tensor to the place where it stands now.
@@ -86,8 +89,13 @@ impl RawTensor {
             return Ok(self.start);
         }
         Err(Error::Shape(
-            "this tensor was swapped out of its `TensorMut`, whose memory it borrowed -- swap tensors that own memory".into(),
+            "this tensor was swapped out of its `TensorMut`, whose memory it borrowed -- swap tensors that own memory"
+                .into(),
         ))
+    }
+
+    pub fn expose_address(&self) -> usize {
+        self.start.expose_provenance()
     }
 
     pub fn device_address(&self) -> u64 {
@@ -109,6 +117,6 @@ impl RawTensor {
     /// First and one past the last byte that the elements touch.
     pub fn byte_range(&self) -> std::ops::Range<usize> {
         let start = self.start.addr();
-        start..start + self.layout.reach() * self.dtype.bytes()
+        start..start.saturating_add(self.layout.reach() * self.dtype.bytes())
     }
 }

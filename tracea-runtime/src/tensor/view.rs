@@ -89,7 +89,9 @@ impl<T: Element, S: Shape> Tensor<T, S> {
             )));
         }
         if !self.is_contiguous() {
-            return Err(Error::Shape("a strided tensor has no other shape -- copy it with `to_contiguous()` first".into()));
+            return Err(Error::Shape(
+                "a strided tensor has no other shape -- copy it with `to_contiguous()` first".into(),
+            ));
         }
         Ok(layout)
     }

@@ -14,7 +14,7 @@ pub(crate) use saved::Saved;
 
 use crate::error::{Error, Result};
 use crate::host::{HostArg, Sample};
-use crate::launch::Launch;
+use crate::launch::{Launch, host_array};
 
 /// How much of the grid is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +38,12 @@ impl Launch<'_> {
     pub fn verify_with(&self, how: Verify) -> Result<Verified> {
         let checks = self.checks()?;
         let kernel = self.kernel();
-        // Contents before the launch: of inputs, since nothing else has them in host memory, and of outputs that are read.
-        let before = self.tensors().map(Saved::take).collect::<Result<Vec<Saved>>>()?;
+        // Contents from before the launch; an input on the CPU is read where it is.
+        let mut before = Vec::new();
+        for (def, tensor) in kernel.tensors.iter().zip(self.tensors()) {
+            let in_place = tensor.device().is_cpu() && !def.writes;
+            before.push(if in_place { None } else { Some(Saved::take(tensor)?) });
+        }
         for (def, tensor) in kernel.tensors.iter().zip(self.tensors()) {
             if def.writes && !def.reads {
                 saved::poison(tensor)?;
@@ -58,9 +62,9 @@ impl Launch<'_> {
             // SAFETY: `after` outlives the comparators, and nothing writes it.
             comparators.push((*position, unsafe { Comparator::new(saved.array()?) }));
         }
-        let args = self.host_args(|position, _| {
-            let array = before[position].array()?;
-            // SAFETY: `before` outlives the arguments, and nothing writes it: outputs go to their comparators.
+        let args = self.host_args(|position, tensor| {
+            let array = before[position].as_ref().map_or_else(|| host_array(tensor), Saved::array)?;
+            // SAFETY: `before` and the launch's tensors outlive the arguments, and nothing writes them: outputs go to their comparators.
             Ok(unsafe {
                 match comparators.iter().find(|(compared, _)| *compared == position) {
                     Some((_, comparator)) => HostArg::checked(array, comparator),
