@@ -46,7 +46,8 @@ struct RowWalk {
     }
     // Steps are taken in unrolled batches, the batches in a loop: a batch's loads are in flight together, and its addresses
     // may be kept in registers from one call to the next; those of many batches would take more than there are.
-    static constexpr int batch(int most) { return steps < most ? steps : most; }
+    template <int MOST>
+    static constexpr int batch = steps < MOST ? steps : MOST;
     // False past the last piece.
     template <int BATCH>
     __device__ __forceinline__ bool inside(int step) const {
@@ -71,7 +72,7 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
     if constexpr (ALIGN >= 4) {
         constexpr int width = ALIGN >= 16 ? 16 : ALIGN >= 8 ? 8 : 4, count = width / element_bytes;
         using Walk = RowWalk<Tile::rows, Tile::cols / count, THREADS>;
-        constexpr int batch = Walk::batch(BATCH);
+        constexpr int batch = Walk::template batch<BATCH>;
         const Walk walk{static_cast<int>(threadIdx.x)};
         const unsigned base = shared_address(shared);
 #pragma unroll 1
@@ -89,7 +90,7 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
     } else {
         constexpr int count = Tile::chunk;
         using Walk = RowWalk<Tile::rows, Tile::chunks, THREADS>;
-        constexpr int batch = Walk::batch(BATCH < 4 ? BATCH : 4);  // of up to eight loads
+        constexpr int batch = Walk::template batch<(BATCH < 4 ? BATCH : 4)>;  // of up to eight loads
         const Walk walk{static_cast<int>(threadIdx.x)};
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
@@ -120,7 +121,7 @@ template <class Tile, int THREADS, class Elements>
 __device__ __forceinline__ void copy_elements(typename Tile::element* shared, Elements source) {
     using T = typename Tile::element;
     using Walk = RowWalk<Tile::rows, Tile::cols, THREADS>;
-    constexpr int batch = Walk::batch(8);
+    constexpr int batch = Walk::template batch<8>;
     const Walk walk{static_cast<int>(threadIdx.x)};
 #pragma unroll 1
     for (int first = 0; first < Walk::steps; first += batch) {

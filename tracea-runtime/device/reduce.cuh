@@ -57,7 +57,7 @@ constexpr int reduce_col_slice_scratch = L::cols_parts > 1 ? L::cols_parts * 4 :
 
 // Enough for any reduction in the layout.
 template <class L>
-constexpr int reduce_scratch() {
+__host__ __device__ constexpr int reduce_scratch() {
     int bytes = reduce_cols_scratch<L>;
     if (bytes < reduce_rows_scratch<L>) bytes = reduce_rows_scratch<L>;
     if (bytes < reduce_row_slice_scratch<L>) bytes = reduce_row_slice_scratch<L>;

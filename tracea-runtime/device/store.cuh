@@ -105,7 +105,7 @@ __device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typenam
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, 16, element_bytes), count = width / element_bytes;
     using Walk = RowWalk<Staging::rows, Staging::cols / count, THREADS>;
-    constexpr int batch = Walk::batch(8);
+    constexpr int batch = Walk::template batch<8>;
     const Walk walk{opaque(static_cast<int>(threadIdx.x))};
     write_tile<L, Staging>(x, shared);
     __syncthreads();

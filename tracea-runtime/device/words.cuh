@@ -49,7 +49,7 @@ __device__ __forceinline__ void store_words(void* pointer, const Words<BYTES>& v
 }
 
 // The widest access that the alignment, the bytes at hand and the hardware allow; an element at least.
-constexpr int vector_bytes(int align, int available, int element) {
+__host__ __device__ constexpr int vector_bytes(int align, int available, int element) {
     int bytes = 16;
     while (bytes > element && (bytes > align || available % bytes != 0)) bytes /= 2;
     return bytes;
