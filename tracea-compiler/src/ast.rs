@@ -7,7 +7,7 @@ use crate::nest::{Dtype, InstanceValue};
 use crate::schedule::spec::ScheduleSpec;
 use proc_macro2::{Ident, Span};
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Block, Expr, ItemFn, Macro, Pat, Token};
+use syn::{Block, Expr, ExprLit, GenericArgument, ItemFn, Lit, Macro, Pat, Path, PathArguments, Token, Type};
 
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -190,4 +190,27 @@ impl DtypeRef {
             .into_iter()
             .find(|dtype| *name == *dtype.name())
     }
+}
+
+/// The argument of `Const::<64>` or `Const::<D>` in an expression.
+pub enum ConstArgument<'a> {
+    Size(i64),
+    Name(&'a Ident),
+}
+
+pub fn const_argument(path: &Path) -> Option<ConstArgument<'_>> {
+    let last = path.segments.last().filter(|last| last.ident == "Const")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first()? {
+        GenericArgument::Const(Expr::Lit(ExprLit { lit: Lit::Int(size), .. })) => {
+            size.base10_parse().ok().map(ConstArgument::Size)
+        }
+        GenericArgument::Type(Type::Path(name)) => name.path.get_ident().map(ConstArgument::Name),
+        _ => None,
+    }
+}
+
+/// The name of the dim that `Const<3>` stands for.
+pub fn literal_dim(size: i64) -> String {
+    format!("const_{size}")
 }

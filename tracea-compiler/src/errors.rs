@@ -69,3 +69,12 @@ impl From<Failure> for syn::Error {
         all.all.unwrap_or_else(|| syn::Error::new(proc_macro2::Span::call_site(), "the kernel could not be checked"))
     }
 }
+
+/// From a later phase: the body itself is sound.
+impl From<syn::Error> for Failure {
+    fn from(error: syn::Error) -> Failure {
+        let mut failure = Failure::default();
+        failure.ours.push(error);
+        failure
+    }
+}

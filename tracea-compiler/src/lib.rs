@@ -1,8 +1,11 @@
 //! The compiler of Tracea: tokens to typed loop nests, to scheduled programs, to CUDA C++.
 pub mod ast;
 mod check;
+mod constant;
+mod device;
 pub mod emit;
 pub mod errors;
+mod expand;
 pub mod lower;
 pub mod nest;
 mod parse;
@@ -13,6 +16,27 @@ pub mod schedule;
 use nest::Nest;
 use proc_macro2::TokenStream;
 use schedule::spec::ScheduleSpec;
+
+/// `#[kernel]`: the attribute's tokens and the function below it to the function that the user calls.
+pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
+    let kernel = match parse::parse_kernel(attr, item.clone()) {
+        Ok(kernel) => kernel,
+        Err(error) => return expand::expand_unparsed(item, error),
+    };
+    let nests = match check::check_kernel(&kernel) {
+        Ok(nests) => nests,
+        Err(failure) => return expand::expand_failed(&kernel, failure),
+    };
+    match variants(&kernel, &nests) {
+        Ok(variants) => expand::expand_kernel(&kernel, &nests, &variants),
+        Err(error) => expand::expand_failed(&kernel, error.into()),
+    }
+}
+
+/// `#[device]`: a scalar function for the host, and its CUDA text.
+pub fn device(attr: TokenStream, item: TokenStream) -> TokenStream {
+    device::expand_device(attr, item)
+}
 
 /// Every instance under every schedule: one list of variants a nest.
 ///

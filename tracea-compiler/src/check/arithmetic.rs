@@ -215,7 +215,7 @@ impl Checker<'_> {
                 Some(self.push(Op::Fill(number), OpenType { dtype, axes: Vec::new() }, at))
             }
             Term::Int(value) => {
-                let axes = self.tiled_axes(&value);
+                let axes = self.infer.declared(self.tiled_axes(&value));
                 let dtype = self.infer.known(Dtype::I32);
                 Some(self.push(Op::Int(value), OpenType { dtype, axes }, at))
             }
@@ -264,7 +264,7 @@ impl Checker<'_> {
                 }
             }
         });
-        axes
+        self.infer.declared(axes)
     }
 }
 

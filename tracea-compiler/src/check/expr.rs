@@ -1,12 +1,16 @@
 //! Expressions, by their syntactic form.
 
 use super::infer::OpenType;
-use super::{Checker, Term, constant, int};
-use crate::ast::DtypeRef;
-use crate::nest::{Dtype, Int, Op, Predicate, ValueId};
+use super::term::Bounds;
+use super::{Checker, Term, int};
+use crate::ast::{ConstArgument, DtypeRef, const_argument, literal_dim};
+use crate::constant::{self, Constant};
+use crate::nest::{Dtype, Extent, Int, Op, Predicate, ValueId};
 use proc_macro2::Ident;
 use quote::ToTokens;
-use syn::{Expr, ExprIf, ExprLit, ExprPath, ExprRange, GenericArgument, Lit, PathArguments, RangeLimits, Type, UnOp};
+use syn::{
+    Expr, ExprIf, ExprLit, ExprPath, ExprRange, GenericArgument, Lit, Path, PathArguments, RangeLimits, Type, UnOp,
+};
 
 impl Checker<'_> {
     pub fn expr(&mut self, expr: &Expr) -> Term {
@@ -95,8 +99,12 @@ impl Checker<'_> {
 
     fn path(&mut self, expr: &ExprPath) -> Term {
         let Some(name) = expr.path.get_ident() else {
+            if let Some(size) = self.constant_dim(&expr.path) {
+                return size;
+            }
             return match constant::lookup(&expr.path, |name| self.named_dtype(name)) {
-                Some(term) => term,
+                Some(Constant::Float(value, dtype)) => Term::Number(value, dtype),
+                Some(Constant::Int(value)) => Term::Int(Int::Const(value)),
                 None => Term::Function(expr.path.clone()),
             };
         };
@@ -111,6 +119,20 @@ impl Checker<'_> {
             return self.ours(name, format!("the value of `{name}` is not known while the kernel is compiled -- pass it as an argument, or put the `const` inside the kernel"));
         }
         Term::Function(expr.path.clone())
+    }
+
+    /// `Const::<64>` as a dim to loop over.
+    fn constant_dim(&mut self, path: &Path) -> Option<Term> {
+        match const_argument(path)? {
+            ConstArgument::Size(size) => {
+                let dim = self.dim(literal_dim(size), Some(size));
+                Some(Term::Extent(Bounds::of(Extent::Dim(dim))))
+            }
+            ConstArgument::Name(name) => {
+                let place = self.scopes.find(name)?;
+                Some(self.scopes.get(place).term.clone())
+            }
+        }
     }
 
     pub fn named_dtype(&self, name: &Ident) -> Option<Dtype> {

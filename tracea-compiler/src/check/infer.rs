@@ -167,13 +167,16 @@ impl Inference {
         }
     }
 
-    /// The axes of an operation over two tiles: the left's, then the right's further ones; a rank-2 operand's order wins
-    /// over a rank-1's. `None` where two rank-2 operands disagree about the order.
+    /// The axes of an operation over two tiles. A rank-2 operand's order stands; two of rank 1 span their axes in the order
+    /// of declaration, so that the result meets other tiles of the same loops. `None` where two rank-2 operands disagree.
     pub fn union(&mut self, left: &[AxisId], right: &[AxisId]) -> Option<Vec<AxisId>> {
         self.settle(left, right);
         self.settle(right, left);
         let left: Vec<AxisId> = left.iter().map(|axis| self.axis(*axis)).collect();
         let right: Vec<AxisId> = right.iter().map(|axis| self.axis(*axis)).collect();
+        if let ([a], [b]) = (left.as_slice(), right.as_slice()) {
+            return Some(if a == b { left } else { self.declared(vec![*a, *b]) });
+        }
         let (first, second) = if right.len() > left.len() && left.iter().all(|axis| right.contains(axis)) {
             (&right, &left)
         } else {
@@ -184,6 +187,12 @@ impl Inference {
         let kept =
             |axes: &[AxisId]| -> Vec<AxisId> { union.iter().filter(|axis| axes.contains(axis)).copied().collect() };
         (kept(&left) == left && kept(&right) == right).then_some(union)
+    }
+
+    /// Outer loops first, `..` last.
+    pub fn declared(&self, mut axes: Vec<AxisId>) -> Vec<AxisId> {
+        axes.sort_by_key(|axis| (self.kind(*axis) == AxisKind::Whole, *axis));
+        axes
     }
 
     /// Gives an open `..` of one side the dim of the other side's.

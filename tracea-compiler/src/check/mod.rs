@@ -9,15 +9,14 @@
 
 mod access;
 mod arithmetic;
-mod assigned;
 mod call;
 mod closure;
-mod constant;
 mod expr;
 mod infer;
 mod instance;
 mod int;
 mod load_store;
+mod mentioned;
 mod method;
 mod options;
 mod scope;
@@ -26,7 +25,7 @@ mod term;
 mod tidy;
 mod tile_loop;
 
-use crate::ast::{DimRef, Kernel, ParamKind};
+use crate::ast::{DimRef, Kernel, ParamKind, literal_dim};
 use crate::errors::Failure;
 use crate::nest::{
     Block, Dim, DimId, Extent, InstanceValue, Nest, Op, Predicate, ScalarId, ScalarParam, Stmt, Tensor, TensorId,
@@ -36,10 +35,10 @@ use access::Accesses;
 use infer::{Inference, OpenType};
 use instance::Instance;
 use int::leaves;
+use mentioned::Mentioned;
 use proc_macro2::Ident;
 use quote::ToTokens;
 use scope::Scopes;
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use syn::spanned::Spanned;
 use term::{Bounds, Term};
@@ -106,8 +105,8 @@ struct Checker<'a> {
     closures: usize,
     in_grid: bool,
     accesses: Accesses,
-    /// Names that some assignment of the body sets, in any instance.
-    assigned: BTreeSet<String>,
+    /// Of the whole body, whatever the instance.
+    names: Mentioned,
 }
 
 impl<'a> Checker<'a> {
@@ -140,12 +139,13 @@ impl<'a> Checker<'a> {
             closures: 0,
             in_grid: false,
             accesses: Accesses::default(),
-            assigned: assigned::in_block(&kernel.item.block),
+            names: mentioned::in_block(&kernel.item.block),
         }
     }
 
     fn run(mut self) -> Option<Nest> {
         self.declare_signature();
+        self.declare_body_dims();
         self.top_level();
         self.check_accesses();
         self.finish()
@@ -199,6 +199,16 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Dims that only the body names: the same ones, in the same order, for every instance.
+    fn declare_body_dims(&mut self) {
+        for size in &self.names.sizes {
+            let (name, known) = (literal_dim(*size), Some(*size));
+            if !self.nest.dims.iter().any(|dim| dim.name == name) {
+                self.nest.dims.push(Dim { name, known });
+            }
+        }
+    }
+
     fn scalar(&mut self, id: ScalarId, name: &Ident) -> ValueId {
         let dtype = self.infer.known(self.nest.scalars[id.index()].dtype);
         let value = self.push(Op::Scalar(id), OpenType { dtype, axes: Vec::new() }, name);
@@ -209,7 +219,7 @@ impl<'a> Checker<'a> {
     fn tensor_dim(&mut self, tensor: &Ident, axis: usize, dim: &DimRef) -> DimId {
         match dim {
             DimRef::Generic(name) => self.dim(name.to_string(), None),
-            DimRef::Literal(size) => self.dim(format!("const_{size}"), Some(*size)),
+            DimRef::Literal(size) => self.dim(literal_dim(*size), Some(*size)),
             DimRef::Dyn => self.dim(format!("{tensor}_{axis}"), None),
             DimRef::Constant(name) => {
                 let known = match self.instance.get(name) {

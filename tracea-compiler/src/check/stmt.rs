@@ -1,6 +1,6 @@
 //! Statements: lets, assignments, `if` on flags, stores, loops.
 
-use super::{Checker, Term, assigned};
+use super::{Checker, Term, mentioned};
 use crate::ast::Tile;
 use crate::nest::ValueId;
 use proc_macro2::Ident;
@@ -50,7 +50,7 @@ impl Checker<'_> {
             let forgotten = variable.mutable
                 && variable.read_in_loop
                 && matches!(variable.term, Term::Tile(_) | Term::Number(..))
-                && !self.assigned.contains(&variable.name.to_string());
+                && !self.names.assigned.contains(&variable.name.to_string());
             if forgotten {
                 let name = &variable.name;
                 self.ours(
@@ -224,6 +224,7 @@ impl Checker<'_> {
             (Term::Poison, _) | (_, Term::Poison) => {}
             (Term::Tile(old), new) => {
                 let Some(new) = self.value(new.clone(), name) else { return };
+                self.name_value(new, name);
                 if !self.agree(*old, new) {
                     let (old, new) = (self.ty(*old), self.ty(new));
                     let text = format!(
@@ -273,6 +274,6 @@ impl Checker<'_> {
     }
 
     pub fn is_assignment(op: &BinOp) -> bool {
-        assigned::is_assignment(op)
+        mentioned::is_assignment(op)
     }
 }

@@ -2,13 +2,13 @@
 
 use super::infer::OpenType;
 use super::term::{Bounds, Term};
-use super::{Checker, assigned, int};
+use super::{Checker, int, mentioned};
 use crate::ast::{Header, Tile};
 use crate::nest::{AxisId, AxisKind, Block, Carried, Int, IntOp, Loop, Op, Stmt, ValueId};
-use syn::Macro;
+use syn::{Expr, Macro};
 
 /// The host names axes by type-level ordinals up to this.
-const MOST_AXES: usize = 16;
+const MOST_AXES: usize = 15;
 
 /// A variable that the loop assigns.
 struct Carry {
@@ -50,7 +50,7 @@ impl Checker<'_> {
             return;
         }
         self.check_header_names(tile);
-        let names = assigned::in_block(&tile.body);
+        let names = mentioned::in_block(&tile.body).assigned;
         let carried: Vec<usize> = self
             .scopes
             .visible()
@@ -136,7 +136,14 @@ impl Checker<'_> {
         let term = self.expr(&header.range);
         let (kind, bounds) = match term {
             Term::Extent(bounds) => (AxisKind::Tiled, bounds),
-            Term::Each(bounds) => (AxisKind::Each, bounds),
+            Term::Each(bounds) if is_each(&header.range) => (AxisKind::Each, bounds),
+            Term::Each(_) => {
+                self.ours(
+                    &header.range,
+                    "`each` stands in the loop's header only -- write `tile!(for r in each(R) { … })`",
+                );
+                return None;
+            }
             Term::Poison => {
                 self.scopes.declare(name, Term::Poison, false, self.depth);
                 return None;
@@ -170,5 +177,14 @@ impl Checker<'_> {
             .from
             .map(|from| if int::is_natural(&from) { from } else { int::binary(IntOp::Max, from, Int::Const(0)) });
         Some((axis, Bounds { from: from.filter(|from| *from != Int::Const(0)), ..bounds }))
+    }
+}
+
+fn is_each(range: &Expr) -> bool {
+    match range {
+        Expr::Paren(inner) => is_each(&inner.expr),
+        Expr::Group(inner) => is_each(&inner.expr),
+        Expr::Call(_) => true,
+        _ => false,
     }
 }

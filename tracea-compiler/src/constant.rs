@@ -1,25 +1,30 @@
 //! Constants of the standard library and of the float types, by path.
 
-use super::Term;
-use crate::nest::{Dtype, Int};
+use crate::nest::Dtype;
 use proc_macro2::Ident;
 use std::f64::consts;
 use syn::Path;
 
-pub fn lookup(path: &Path, dtype: impl Fn(&Ident) -> Option<Dtype>) -> Option<Term> {
+pub enum Constant {
+    /// With its dtype, where the path fixes one.
+    Float(f64, Option<Dtype>),
+    Int(i64),
+}
+
+pub fn lookup(path: &Path, dtype: impl Fn(&Ident) -> Option<Dtype>) -> Option<Constant> {
     let mut segments = path.segments.iter().rev().map(|segment| &segment.ident);
     let (name, of) = (segments.next()?.to_string(), segments.next()?);
     if of == "consts" {
-        return mathematical(&name).map(|value| Term::Number(value, None));
+        return mathematical(&name).map(|value| Constant::Float(value, None));
     }
     match dtype(of)? {
         Dtype::I32 => match name.as_str() {
-            "MAX" => Some(Term::Int(Int::Const(i64::from(i32::MAX)))),
-            "MIN" => Some(Term::Int(Int::Const(i64::from(i32::MIN)))),
+            "MAX" => Some(Constant::Int(i64::from(i32::MAX))),
+            "MIN" => Some(Constant::Int(i64::from(i32::MIN))),
             _ => None,
         },
         Dtype::Bool => None,
-        float => limit(&name, float).map(|value| Term::Number(value, Some(float))),
+        float => limit(&name, float).map(|value| Constant::Float(value, Some(float))),
     }
 }
 

@@ -1,25 +1,27 @@
-//! Which names a piece of the body assigns: candidates for values that a loop carries.
+//! What a piece of the body mentions: the names that it assigns, candidates for what a loop carries, and the sizes that it
+//! loops over by `Const::<N>`.
 
-use crate::ast::Tile;
+use crate::ast::{ConstArgument, Tile, const_argument};
 use std::collections::BTreeSet;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Block, Expr, ExprAssign, ExprBinary, Macro};
+use syn::{BinOp, Block, Expr, ExprAssign, ExprBinary, ExprPath, Macro};
 
-pub fn in_block(block: &Block) -> BTreeSet<String> {
-    let mut found = Assigned::default();
+pub fn in_block(block: &Block) -> Mentioned {
+    let mut found = Mentioned::default();
     found.visit_block(block);
-    found.names
+    found
 }
 
 #[derive(Default)]
-struct Assigned {
-    names: BTreeSet<String>,
+pub struct Mentioned {
+    pub assigned: BTreeSet<String>,
+    pub sizes: Vec<i64>,
 }
 
-impl Assigned {
+impl Mentioned {
     fn target(&mut self, expr: &Expr) {
         match expr {
-            Expr::Path(path) => self.names.extend(path.path.get_ident().map(ToString::to_string)),
+            Expr::Path(path) => self.assigned.extend(path.path.get_ident().map(ToString::to_string)),
             Expr::Tuple(tuple) => tuple.elems.iter().for_each(|part| self.target(part)),
             Expr::Paren(inner) => self.target(&inner.expr),
             _ => {}
@@ -27,7 +29,7 @@ impl Assigned {
     }
 }
 
-impl<'ast> Visit<'ast> for Assigned {
+impl<'ast> Visit<'ast> for Mentioned {
     fn visit_expr_assign(&mut self, assign: &'ast ExprAssign) {
         self.target(&assign.left);
         visit::visit_expr_assign(self, assign);
@@ -40,9 +42,16 @@ impl<'ast> Visit<'ast> for Assigned {
         visit::visit_expr_binary(self, binary);
     }
 
+    fn visit_expr_path(&mut self, path: &'ast ExprPath) {
+        if let Some(ConstArgument::Size(size)) = const_argument(&path.path) {
+            self.sizes.push(size);
+        }
+    }
+
     fn visit_macro(&mut self, mac: &'ast Macro) {
         if let Some(tile) = Tile::is(mac).then(|| Tile::open(mac).ok()).flatten() {
-            self.names.extend(in_block(&tile.body));
+            tile.headers.iter().for_each(|header| self.visit_expr(&header.range));
+            self.visit_block(&tile.body);
         }
     }
 }

@@ -1,0 +1,224 @@
+//! The lowered kernel as a static: [`plan`](crate::plan) in the runtime's `'static` form.
+
+use super::{private, tensors};
+use crate::ast::{DtypeRef, Kernel, Tile};
+use crate::nest::{Block, Dim, Dtype, InstanceValue, Nest, Op, Stmt, TensorId};
+use crate::plan::{Arg, GridAxis, Variant};
+use proc_macro2::{Literal, TokenStream};
+use quote::{ToTokens, quote};
+use syn::visit::{self, Visit};
+use syn::{ExprPath, Macro, Path};
+
+pub fn kernel_def(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) -> TokenStream {
+    let plan = plan();
+    let Some(nest) = nests.first() else { return TokenStream::new() };
+    let Nest { name, file, line, .. } = nest;
+    let line = Literal::u32_unsuffixed(*line);
+    let dims = nest.dims.iter().enumerate().map(|(index, Dim { name, known })| {
+        // A size that instances choose is theirs to tell.
+        let chosen = nests.iter().any(|other| other.dims[index].known != *known)
+            || nest.instance.iter().any(|(chosen, _)| chosen == name);
+        let known = option(known.filter(|_| !chosen).map(Literal::i64_unsuffixed));
+        quote! { #plan::DimDef { name: #name, known: #known } }
+    });
+    let tensors = tensors(kernel).zip(&nest.tensors).enumerate().map(|(index, ((_, param), tensor))| {
+        let (name, position) = (&tensor.name, number(tensor.position));
+        let dtype = match &param.dtype {
+            DtypeRef::Known(known) => option(Some(dtype(*known))),
+            DtypeRef::Generic(_) => option(None::<TokenStream>),
+        };
+        let dims = tensor.dims.iter().map(|dim| number(dim.index()));
+        let id = TensorId(index as u32);
+        let (reads, writes) = (nests.iter().any(|nest| loads(nest, id)), nests.iter().any(|nest| stores(&nest.body, id)));
+        quote! {
+            #plan::TensorDef { name: #name, position: #position, dtype: #dtype, dims: &[#(#dims),*], reads: #reads, writes: #writes }
+        }
+    });
+    let scalars = nest.scalars.iter().map(|scalar| {
+        let (name, position, dtype) = (&scalar.name, number(scalar.position), dtype(scalar.dtype));
+        quote! { #plan::ScalarDef { name: #name, position: #position, dtype: #dtype } }
+    });
+    let selectors = kernel.selectors.iter().map(|selector| selector.name.to_string());
+    let none = Vec::new();
+    let instances =
+        nests.iter().enumerate().map(|(index, nest)| instance(kernel, nest, variants.get(index).unwrap_or(&none)));
+    quote! {
+        #plan::KernelDef {
+            name: #name,
+            file: #file,
+            line: #line,
+            dims: &[#(#dims),*],
+            tensors: &[#(#tensors),*],
+            scalars: &[#(#scalars),*],
+            selectors: &[#(#selectors),*],
+            instances: &[#(#instances),*],
+        }
+    }
+}
+
+fn plan() -> TokenStream {
+    let private = private();
+    quote! { #private::plan }
+}
+
+fn instance(kernel: &Kernel, nest: &Nest, variants: &[Variant]) -> TokenStream {
+    let plan = plan();
+    let key = nest.instance.iter().map(|(_, value)| match value {
+        InstanceValue::Int(value) => {
+            let value = Literal::i64_unsuffixed(*value);
+            quote! { #plan::Key::Int(#value) }
+        }
+        InstanceValue::Bool(value) => quote! { #plan::Key::Bool(#value) },
+        InstanceValue::Dtype(known) => {
+            let dtype = dtype(*known);
+            quote! { #plan::Key::Dtype(#dtype) }
+        }
+    });
+    let known = nest.dims.iter().enumerate().filter_map(|(index, dim)| {
+        let (index, size) = (number(index), Literal::i64_unsuffixed(dim.known?));
+        Some(quote! { (#index, #size) })
+    });
+    let variants = variants.iter().map(variant);
+    let functions = nest.functions.iter().map(|function| {
+        let (alias, path) = (&function.name, written_path(kernel, &function.path));
+        let private = private();
+        quote! { #plan::Function { alias: #alias, def: <#path as #private::DeviceFunction>::DEF } }
+    });
+    quote! {
+        #plan::Instance {
+            key: &[#(#key),*],
+            known_dims: &[#(#known),*],
+            variants: &[#(#variants),*],
+            functions: &[#(#functions),*],
+        }
+    }
+}
+
+fn variant(variant: &Variant) -> TokenStream {
+    let plan = plan();
+    let Variant { target, schedule, why, source, entry, promised_sass, .. } = variant;
+    let (threads, shared_bytes) =
+        (Literal::u32_unsuffixed(variant.threads), Literal::u32_unsuffixed(variant.shared_bytes));
+    let max_registers = Literal::u32_unsuffixed(variant.max_registers);
+    let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
+    let aligned = numbers(&variant.aligned);
+    quote! {
+        #plan::Variant {
+            target: #target,
+            schedule: #schedule,
+            why: #why,
+            source: #source,
+            entry: #entry,
+            threads: #threads,
+            shared_bytes: #shared_bytes,
+            grid: &[#(#grid),*],
+            args: &[#(#args),*],
+            aligned: #aligned,
+            max_registers: #max_registers,
+            promised_sass: &[#(#promised_sass),*],
+        }
+    }
+}
+
+fn grid_axis(axis: &GridAxis) -> TokenStream {
+    let (plan, dims, block) = (plan(), numbers(&axis.dims), Literal::u32_unsuffixed(axis.block));
+    quote! { #plan::GridAxis { dims: #dims, block: #block } }
+}
+
+fn arg(arg: &Arg) -> TokenStream {
+    let plan = plan();
+    match arg {
+        Arg::Pointer(tensor) => {
+            let tensor = number(*tensor);
+            quote! { #plan::Arg::Pointer(#tensor) }
+        }
+        Arg::Stride(tensor, axis) => {
+            let (tensor, axis) = (number(*tensor), number(*axis));
+            quote! { #plan::Arg::Stride(#tensor, #axis) }
+        }
+        Arg::Extent(dim) => {
+            let dim = number(*dim);
+            quote! { #plan::Arg::Extent(#dim) }
+        }
+        Arg::Scalar(scalar) => {
+            let scalar = number(*scalar);
+            quote! { #plan::Arg::Scalar(#scalar) }
+        }
+        Arg::DivideByDims(dims) => {
+            let dims = numbers(dims);
+            quote! { #plan::Arg::DivideByDims(#dims) }
+        }
+        Arg::DivideByBlocks(axis) => {
+            let axis = grid_axis(axis);
+            quote! { #plan::Arg::DivideByBlocks(#axis) }
+        }
+    }
+}
+
+fn dtype(dtype: Dtype) -> TokenStream {
+    let private = private();
+    let name = match dtype {
+        Dtype::F16 => quote! { F16 },
+        Dtype::Bf16 => quote! { Bf16 },
+        // A tensor of tf32 or bool is no argument; their memory would be these.
+        Dtype::F32 | Dtype::Tf32 => quote! { F32 },
+        Dtype::I32 | Dtype::Bool => quote! { I32 },
+    };
+    quote! { #private::Dtype::#name }
+}
+
+fn number(value: usize) -> Literal {
+    Literal::usize_unsuffixed(value)
+}
+
+fn numbers(values: &[usize]) -> TokenStream {
+    let values = values.iter().map(|value| number(*value));
+    quote! { &[#(#values),*] }
+}
+
+fn option(value: Option<impl ToTokens>) -> TokenStream {
+    match value {
+        Some(value) => quote! { ::core::option::Option::Some(#value) },
+        None => quote! { ::core::option::Option::None },
+    }
+}
+
+fn loads(nest: &Nest, wanted: TensorId) -> bool {
+    nest.values.iter().any(|value| matches!(value.op, Op::Load { tensor, .. } if tensor == wanted))
+}
+
+fn stores(block: &Block, wanted: TensorId) -> bool {
+    block.stmts.iter().any(|stmt| match stmt {
+        Stmt::Store { tensor, .. } => *tensor == wanted,
+        Stmt::Loop(inner) => stores(&inner.body, wanted),
+        Stmt::Value(_) => false,
+    })
+}
+
+/// The function's path with the user's spans, so that rustc blames the right word.
+fn written_path(kernel: &Kernel, wanted: &str) -> TokenStream {
+    let mut search = PathSearch { wanted, found: None };
+    search.visit_block(&kernel.item.block);
+    search.found.map_or_else(|| wanted.parse().unwrap_or_default(), |path| path.to_token_stream())
+}
+
+struct PathSearch<'a> {
+    wanted: &'a str,
+    found: Option<Path>,
+}
+
+impl<'ast> Visit<'ast> for PathSearch<'_> {
+    fn visit_expr_path(&mut self, expr: &'ast ExprPath) {
+        if self.found.is_none() && expr.path.to_token_stream().to_string().replace(' ', "") == self.wanted {
+            self.found = Some(expr.path.clone());
+        }
+        visit::visit_expr_path(self, expr);
+    }
+
+    fn visit_macro(&mut self, mac: &'ast Macro) {
+        if let Some(tile) = Tile::is(mac).then(|| Tile::open(mac).ok()).flatten() {
+            tile.headers.iter().for_each(|header| self.visit_expr(&header.range));
+            self.visit_block(&tile.body);
+        }
+    }
+}
