@@ -236,7 +236,10 @@ impl Emitter<'_> {
 
     fn part_name(&self, axis: AxisId, part: usize) -> String {
         let Extent::Flat(dims) = &self.nest.axis(axis).extent else { return self.local_name(axis) };
-        format!("{}_{}", self.axis_name(axis), self.program.names.dims[dims[part].index()].to_lowercase())
+        let name = |part: usize| self.program.names.dims[dims[part].index()].to_lowercase();
+        let unique = (0..dims.len()).all(|other| other == part || name(other) != name(part));
+        let suffix = if unique { name(part) } else { part.to_string() };
+        format!("{}_{suffix}", self.axis_name(axis))
     }
 }
 

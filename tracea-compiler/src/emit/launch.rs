@@ -27,8 +27,15 @@ pub fn launch_plan(nest: &Nest, program: &Program, source: String, why: &str) ->
         grid,
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
-        // What the register file holds for one block of these threads.
-        max_registers: (65536 / program.threads).min(255) / 8 * 8,
+        max_registers: register_limit(program.threads),
         promised_sass: program.promised_sass.clone(),
+    }
+}
+
+/// What the register file holds for one block of these threads; a warp takes registers by eights a thread.
+fn register_limit(threads: u32) -> u32 {
+    match 65536 / threads.max(1) {
+        256.. => 255,
+        share => share / 8 * 8,
     }
 }

@@ -38,6 +38,7 @@ impl Lowering<'_> {
             _ => "FFMA",
         });
         let block = self.schedule.blocks[k.index()].unwrap_or(1);
+        self.masked.retain(|(var, ..)| *var != target);
         self.out.push(Stmt::Dot(Dot { target, k: block, a, b, unit }));
         Ok(())
     }

@@ -190,7 +190,8 @@ impl<'a> Lowering<'a> {
 
     /// Whether a block along the axis can reach past its end.
     fn partial(&self, axis: AxisId) -> bool {
-        if self.limited.contains(&axis) {
+        // A loop that starts in the middle need not end on a block's end.
+        if self.limited.contains(&axis) || self.shifted.contains(&axis) {
             return true;
         }
         match (schedule::known_extent(self.nest, axis), self.schedule.blocks[axis.index()]) {

@@ -359,29 +359,38 @@ impl Lowering<'_> {
             ReduceOp::Min => Identity::Infinity,
         };
         self.mask_edge(var, axis, identity);
-        let (along, domain, rows) = match self.program.var(var).domain {
-            Domain::Tile(layout) => {
-                let shape = self.program.layout(layout);
-                let span = shape.rows.max(shape.cols);
-                match shape.row_axis {
-                    None => (Along::Cols, Domain::Once, span),
-                    Some(row) if row == axis => (Along::Rows, Domain::Cols(layout), span),
-                    Some(_) => (Along::Cols, Domain::Rows(layout), span),
-                }
-            }
-            Domain::Rows(_) | Domain::Cols(_) => (Along::Slice, Domain::Once, 32),
+        let (along, domain) = match self.program.var(var).domain {
+            Domain::Tile(layout) => match self.program.layout(layout).row_axis {
+                None => (Along::Cols, Domain::Once),
+                Some(row) if row == axis => (Along::Rows, Domain::Cols(layout)),
+                Some(_) => (Along::Cols, Domain::Rows(layout)),
+            },
+            Domain::Rows(_) | Domain::Cols(_) => (Along::Slice, Domain::Once),
             Domain::Once => {
                 self.vars.insert(id, var);
                 return Ok(());
             }
         };
-        // One partial result of each warp for each row or column.
-        self.scratch = self.scratch.max(rows * self.schedule.threads().div_ceil(32) * 4);
+        self.scratch = self.scratch.max(self.reduction_bytes(self.program.var(var).domain, along));
         let ty = self.program.var(var).ty;
         let target = self.declare(&self.name(id), ty, domain);
         self.out.push(Stmt::Reduce { op, value: var, target, along });
         self.vars.insert(id, target);
         Ok(())
+    }
+
+    /// Scratch for one partial result of each group of threads that shares a row or column with others.
+    fn reduction_bytes(&self, domain: Domain, along: Along) -> u32 {
+        let (Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id)) = domain else { return 0 };
+        let layout = self.program.layout(id);
+        let (across, down) = (layout.parts_along_cols(), layout.parts_along_rows());
+        let (parts, results) = match (along, domain) {
+            (Along::Rows, _) => (down, layout.cols),
+            (Along::Cols, _) if layout.row_axis.is_some() => (across, layout.rows),
+            (_, Domain::Rows(_)) => (down, 1),
+            _ => (across, 1),
+        };
+        if parts > 1 { parts * results * 4 } else { 0 }
     }
 
     /// A select by position: blocks on which the predicate holds everywhere skip it.

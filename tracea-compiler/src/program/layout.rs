@@ -81,4 +81,20 @@ impl Layout {
                 _ => false,
             }
     }
+
+    /// Groups of lanes that hold different columns of one row, and different rows of one column: what a reduction passes
+    /// between them goes through shared memory.
+    pub fn parts_along_cols(&self) -> u32 {
+        match self.kind {
+            LayoutKind::Mma16816 { warps_n, .. } => warps_n,
+            LayoutKind::Blocked { threads_n, .. } => threads_n.div_ceil(32),
+        }
+    }
+    pub fn parts_along_rows(&self) -> u32 {
+        match self.kind {
+            LayoutKind::Mma16816 { warps_m, .. } => warps_m,
+            LayoutKind::Blocked { threads_m, threads_n, .. } if threads_n < 32 => threads_m * threads_n / 32,
+            LayoutKind::Blocked { threads_m, .. } => threads_m,
+        }
+    }
 }

@@ -21,13 +21,17 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
         .map(|stmt| match stmt {
             Stmt::For { body, .. } => addresses(program, body, true),
             Stmt::If { body, .. } => addresses(program, body, in_loop),
-            Stmt::Load { target, .. } if in_loop => match program.var(*target).domain {
-                Domain::Tile(id) => 2 * program.layout(id).row_size(),
-                _ => 0,
-            },
+            Stmt::Load { target, .. } if in_loop => row_addresses(program, *target),
             _ => 0,
         })
         .sum()
+}
+
+fn row_addresses(program: &Program, target: VarId) -> u32 {
+    match program.var(target).domain {
+        Domain::Tile(id) => 2 * program.layout(id).row_size(),
+        _ => 0,
+    }
 }
 
 /// Walks backwards from what is live after the statements to what is live before them.
@@ -61,7 +65,11 @@ fn live_before(program: &Program, stmts: &[Stmt], mut live: BTreeSet<VarId>, pea
                 {
                     during.remove(&target);
                 }
-                let fragments = if let Stmt::Dot(dot) = stmt { fragments(program, dot) } else { 0 };
+                let fragments = match stmt {
+                    Stmt::Dot(dot) => fragments(program, dot),
+                    Stmt::Load { target, .. } => row_addresses(program, *target),
+                    _ => 0,
+                };
                 *peak = (*peak).max(during.iter().map(|var| size(program, *var)).sum::<u32>() + fragments);
                 if let Stmt::Declare(var) = stmt {
                     live.remove(var);

@@ -152,7 +152,7 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles]) -> u32 {
 /// What a thread's values may take of its 255 registers; addresses and loop counters need the rest.
 pub const REGISTERS: u32 = 196;
 
-/// Takes registers off every thread: a narrower column block, else more warps; false where neither is left.
+/// Takes registers off every thread: more warps, then narrower column blocks; false where neither is left.
 pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
     if facts.dots.is_empty() {
         return halve_widest(nest, schedule);
@@ -164,7 +164,9 @@ pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         .filter(|n| nest.axis(*n).kind == AxisKind::Tiled && schedule.blocks[n.index()].unwrap_or(0) > 32)
         .max_by_key(|n| schedule.blocks[n.index()]);
     let (m, n) = schedule.warps;
+    // More warps keep the tile, and with it the operands' reuse.
     match columns {
+        _ if n > 1 && m * n < 8 => schedule.warps.1 *= 2,
         Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
         None if n == 1 && m < 8 => schedule.warps.0 *= 2,
         None if n > 1 && m * n < 16 => schedule.warps.1 *= 2,
