@@ -57,10 +57,35 @@ struct RowWalk {
 
 // ---- global → shared
 
+// The first `exist` of a chunk of eight 16-bit elements from an address that is aligned to 2 bytes only, zeros behind them:
+// by aligned words where both halves exist, half as many loads as elements. Each load has its predicate and there is no
+// branch, so that all of them go out together.
+template <class T>
+__device__ __forceinline__ Words<16> load_unaligned_chunk(const T* from, int exist) {
+    static_assert(sizeof(T) == 2, "16-bit elements");
+    const int odd = static_cast<int>(reinterpret_cast<unsigned long long>(from) / 2 % 2);
+    const T* const aligned = from + odd;
+    const unsigned before = odd && exist > 0 ? to_bits(*from) << 16 : 0;
+    unsigned word[4];
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+        const int left = exist - odd - 2 * w;
+        const unsigned both = left >= 2 ? *reinterpret_cast<const unsigned*>(aligned + 2 * w) : 0;
+        const unsigned last = left == 1 ? to_bits(aligned[2 * w]) : 0;
+        word[w] = both | last;
+    }
+    // Behind an odd address, each word of the result straddles two that were read.
+    const unsigned select = odd ? 0x5432u : 0x7654u;
+    Words<16> chunk;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) chunk.word[w] = __byte_perm(w == 0 ? before : word[w - 1], word[w], select);
+    return chunk;
+}
+
 // Rows whose pointers are aligned to ALIGN bytes. Of each row, columns [0, valid_cols) exist.
 //
 // From 4 bytes on this is cp.async with zero fill: commit, wait and a barrier make it visible. Below, cp.async cannot, and
-// elements are loaded and stored by this thread; the same commit, wait and barrier are right for it too.
+// this thread loads and stores; the same commit, wait and barrier are right for that too.
 //
 // Up to BATCH pieces a thread are copied by straight-line code, whose row addresses the compiler carries from one call in a
 // loop to the next, two registers each; more pieces are copied in a loop that computes them anew. A kernel that is short of
@@ -90,26 +115,22 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
     } else {
         constexpr int count = Tile::chunk;
         using Walk = RowWalk<Tile::rows, Tile::chunks, THREADS>;
-        constexpr int batch = Walk::template batch<(BATCH < 4 ? BATCH : 4)>;  // of up to eight loads
+        constexpr int batch = Walk::template batch<(BATCH < 4 ? BATCH : 4)>;  // of five loads each
         const Walk walk{static_cast<int>(threadIdx.x)};
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
-            T x[batch][count];
+            Words<16> x[batch];
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
-                const bool inside = walk.template inside<batch>(first + i);
                 const int row = walk.row(first + i), col = walk.piece(first + i) * count;
                 const auto from = source(row);
-#pragma unroll
-                for (int e = 0; e < count; ++e) {
-                    x[i][e] = inside && from.valid && col + e < valid_cols ? from.pointer[col + e] : T{};
-                }
+                const bool inside = walk.template inside<batch>(first + i) && from.valid;
+                x[i] = load_unaligned_chunk(from.pointer + col, inside ? min(valid_cols - col, count) : 0);
             }
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
                 if (walk.template inside<batch>(first + i)) {
-                    T* const to = shared + Tile::offset(walk.row(first + i), walk.piece(first + i) * count);
-                    store_words<16>(to, words_of<T, 16>(x[i], 0));
+                    store_words<16>(shared + Tile::offset(walk.row(first + i), walk.piece(first + i) * count), x[i]);
                 }
             }
         }

@@ -29,18 +29,18 @@ __device__ __forceinline__ void read_tile(E (&x)[L::size], const typename Tile::
 template <class From, class To, class T>
 __device__ __forceinline__ void exchange(const T (&x)[From::size], T (&y)[To::size], T* scratch) {
     static_assert(From::rows == To::rows && From::cols == To::cols, "one shape");
-    __syncthreads();
+    tile_barrier();
     if constexpr (From::cols * sizeof(T) % 16 == 0 && !same<T, tf32>) {
         using Tile = SharedTile<T, From::rows, From::cols>;
         write_tile<From, Tile>(x, scratch);
-        __syncthreads();
+        tile_barrier();
         read_tile<To, Tile>(y, scratch);
     } else {
         if (From::owns()) {
 #pragma unroll
             for (int r = 0; r < From::size; ++r) scratch[From::row(r) * From::cols + From::col(r)] = x[r];
         }
-        __syncthreads();
+        tile_barrier();
 #pragma unroll
         for (int r = 0; r < To::size; ++r) y[r] = scratch[To::row(r) * To::cols + To::col(r)];
     }
@@ -50,11 +50,11 @@ __device__ __forceinline__ void exchange(const T (&x)[From::size], T (&y)[To::si
 template <class From, class To, class T>
 __device__ __forceinline__ void exchange_transposed(const T (&x)[From::size], T (&y)[To::size], T* scratch) {
     static_assert(From::rows == To::cols && From::cols == To::rows, "transposed shape");
-    __syncthreads();
+    tile_barrier();
     if constexpr (From::cols * sizeof(T) % 16 == 0 && !same<T, tf32>) {
         using Tile = SharedTile<T, From::rows, From::cols>;
         write_tile<From, Tile>(x, scratch);
-        __syncthreads();
+        tile_barrier();
 #pragma unroll
         for (int r = 0; r < To::size; ++r) y[r] = scratch[Tile::offset(To::col(r), To::row(r))];
     } else {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void exchange_transposed(const T (&x)[From::size], T 
 #pragma unroll
             for (int r = 0; r < From::size; ++r) scratch[From::row(r) * From::cols + From::col(r)] = x[r];
         }
-        __syncthreads();
+        tile_barrier();
 #pragma unroll
         for (int r = 0; r < To::size; ++r) y[r] = scratch[To::col(r) * From::cols + To::row(r)];
     }
@@ -99,18 +99,18 @@ __device__ __forceinline__ void read_cols(T (&x)[L::col_size], const T* shared) 
 template <class From, class To, class T>
 __device__ __forceinline__ void exchange_rows(const T (&x)[From::row_size], T (&y)[To::row_size], T* scratch) {
     static_assert(From::rows == To::rows, "one length");
-    __syncthreads();
+    tile_barrier();
     write_rows<From>(x, scratch);
-    __syncthreads();
+    tile_barrier();
     read_rows<To>(y, scratch);
 }
 
 template <class From, class To, class T>
 __device__ __forceinline__ void exchange_cols(const T (&x)[From::col_size], T (&y)[To::col_size], T* scratch) {
     static_assert(From::cols == To::cols, "one length");
-    __syncthreads();
+    tile_barrier();
     write_cols<From>(x, scratch);
-    __syncthreads();
+    tile_barrier();
     read_cols<To>(y, scratch);
 }
 
@@ -118,18 +118,18 @@ __device__ __forceinline__ void exchange_cols(const T (&x)[From::col_size], T (&
 template <class From, class To, class T>
 __device__ __forceinline__ void exchange_rows_to_cols(const T (&x)[From::row_size], T (&y)[To::col_size], T* scratch) {
     static_assert(From::rows == To::cols, "one length");
-    __syncthreads();
+    tile_barrier();
     write_rows<From>(x, scratch);
-    __syncthreads();
+    tile_barrier();
     read_cols<To>(y, scratch);
 }
 
 template <class From, class To, class T>
 __device__ __forceinline__ void exchange_cols_to_rows(const T (&x)[From::col_size], T (&y)[To::row_size], T* scratch) {
     static_assert(From::cols == To::rows, "one length");
-    __syncthreads();
+    tile_barrier();
     write_cols<From>(x, scratch);
-    __syncthreads();
+    tile_barrier();
     read_rows<To>(y, scratch);
 }
 

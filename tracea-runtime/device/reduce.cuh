@@ -87,12 +87,12 @@ __device__ __forceinline__ void reduce_cols(const T (&x)[L::size], T (&out)[L::r
 #pragma unroll
     for (int s = 0; s < L::row_size; ++s) out[s] = reduce_lanes<Op, L::cols_lanes>(out[s]);
     if constexpr (L::cols_parts > 1) {
-        __syncthreads();
+        tile_barrier();
         if (L::owns() && (lane_index() & L::cols_lanes) == 0) {
 #pragma unroll
             for (int s = 0; s < L::row_size; ++s) scratch[L::cols_part() * L::rows + L::row_at(s)] = out[s];
         }
-        __syncthreads();
+        tile_barrier();
 #pragma unroll
         for (int s = 0; s < L::row_size; ++s) {
             out[s] = scratch[L::row_at(s)];
@@ -114,12 +114,12 @@ __device__ __forceinline__ void reduce_rows(const T (&x)[L::size], T (&out)[L::c
 #pragma unroll
     for (int s = 0; s < L::col_size; ++s) out[s] = reduce_lanes<Op, L::rows_lanes>(out[s]);
     if constexpr (L::rows_parts > 1) {
-        __syncthreads();
+        tile_barrier();
         if (L::owns() && (lane_index() & L::rows_lanes) == 0) {
 #pragma unroll
             for (int s = 0; s < L::col_size; ++s) scratch[L::rows_part() * L::cols + L::col_at(s)] = out[s];
         }
-        __syncthreads();
+        tile_barrier();
 #pragma unroll
         for (int s = 0; s < L::col_size; ++s) {
             out[s] = scratch[L::col_at(s)];
@@ -140,9 +140,9 @@ __device__ __forceinline__ T reduce_row_slice(const T (&x)[L::row_size], T* scra
     for (int s = 1; s < L::row_size; ++s) out = Op::apply(out, x[s]);
     out = reduce_lanes<Op, L::rows_lanes>(out);
     if constexpr (L::rows_parts > 1) {
-        __syncthreads();
+        tile_barrier();
         if (L::owns_row() && (lane_index() & L::rows_lanes) == 0) scratch[L::rows_part()] = out;
-        __syncthreads();
+        tile_barrier();
         out = scratch[0];
 #pragma unroll 8
         for (int part = 1; part < L::rows_parts; ++part) out = Op::apply(out, scratch[part]);
@@ -157,9 +157,9 @@ __device__ __forceinline__ T reduce_col_slice(const T (&x)[L::col_size], T* scra
     for (int s = 1; s < L::col_size; ++s) out = Op::apply(out, x[s]);
     out = reduce_lanes<Op, L::cols_lanes>(out);
     if constexpr (L::cols_parts > 1) {
-        __syncthreads();
+        tile_barrier();
         if (L::owns_col() && (lane_index() & L::cols_lanes) == 0) scratch[L::cols_part()] = out;
-        __syncthreads();
+        tile_barrier();
         out = scratch[0];
 #pragma unroll 8
         for (int part = 1; part < L::cols_parts; ++part) out = Op::apply(out, scratch[part]);

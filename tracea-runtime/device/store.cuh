@@ -108,7 +108,7 @@ __device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typenam
     constexpr int batch = Walk::template batch<8>;
     const Walk walk{opaque(static_cast<int>(threadIdx.x))};
     write_tile<L, Staging>(x, shared);
-    __syncthreads();
+    tile_barrier();
 #pragma unroll 1
     for (int first = 0; first < Walk::steps; first += batch) {
 #pragma unroll

@@ -41,7 +41,7 @@ __device__ __forceinline__ QuarterTurns reduce_large_angle(float x) {
     // To the nearest quarter turn; the fraction as a signed number of 2^-62 of them.
     const long long fraction = static_cast<long long>(product << 2) >> 2;
     const int quadrant = static_cast<int>((product + (1ull << 61)) >> 62);
-    const float r = static_cast<float>(fraction) * 3.40612158e-19f;  // pi/2 * 2^-62
+    const float r = static_cast<float>(static_cast<double>(fraction) * 3.4061215800865546e-19);  // pi/2 * 2^-62
     return {x < 0.0f ? -r : r, x < 0.0f ? -quadrant : quadrant};
 }
 

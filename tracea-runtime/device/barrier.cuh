@@ -1,0 +1,26 @@
+// Barriers of threads of a block, one PTX instruction a function. PTX ISA, "Parallel Synchronization and Communication
+// Instructions: bar, barrier".
+#pragma once
+
+namespace tracea {
+
+// `threads`, a multiple of 32, take part in barrier `id`: those that wait and those that only arrive. Barrier 0 is
+// __syncthreads(), barrier 1 is tile_barrier(); 2 … 15 are free.
+__device__ __forceinline__ void named_barrier_sync(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Among the threads that share a tile: the whole block, unless a kernel with threads of other roles says how many they are.
+__device__ __forceinline__ void tile_barrier() {
+#ifdef TRACEA_TILE_THREADS
+    named_barrier_sync(1, TRACEA_TILE_THREADS);
+#else
+    __syncthreads();
+#endif
+}
+
+}  // namespace tracea

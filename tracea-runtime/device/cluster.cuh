@@ -1,0 +1,52 @@
+// Clusters of blocks, one PTX instruction a function. PTX ISA, "barrier.cluster", "mapa", "mbarrier"; sm_90.
+#pragma once
+
+#include "tracea/mbarrier.cuh"
+
+namespace tracea {
+
+// This block's place in its cluster.
+__device__ __forceinline__ int cluster_rank() {
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+// All threads of all blocks. A block whose shared memory or barriers others may still use must not exit before it.
+__device__ __forceinline__ void cluster_sync() {
+    cluster_arrive();
+    cluster_wait();
+}
+
+// Where the block of that rank has what lies at `shared` in this one: an address in the cluster's shared window.
+__device__ __forceinline__ unsigned cluster_address(const void* shared, int rank) {
+    unsigned address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
+    return address;
+}
+
+// Arrives at the same barrier of the block of that rank, which waits with mbarrier_wait_cluster.
+__device__ __forceinline__ void mbarrier_arrive_at(Barrier* barrier, int rank) {
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(cluster_address(barrier, rank))
+                 : "memory");
+}
+
+// As mbarrier_wait, where other blocks arrive.
+__device__ __forceinline__ void mbarrier_wait_cluster(Barrier* barrier, int parity) {
+    int complete;
+    do {
+        asm volatile("{\n"
+                     ".reg .pred p;\n"
+                     "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.b32 %0, 1, 0, p;\n"
+                     "}"
+                     : "=r"(complete)
+                     : "r"(shared_address(barrier)), "r"(parity)
+                     : "memory");
+    } while (!complete);
+}
+
+}  // namespace tracea

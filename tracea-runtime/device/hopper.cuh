@@ -1,0 +1,12 @@
+// Everything that an emitted kernel for sm_90a uses.
+#pragma once
+
+#include "tracea/barrier.cuh"
+#include "tracea/cluster.cuh"
+#include "tracea/kernel.cuh"
+#include "tracea/mbarrier.cuh"
+#include "tracea/panel_tile.cuh"
+#include "tracea/tma.cuh"
+#include "tracea/warpgroup.cuh"
+#include "tracea/wgdot.cuh"
+#include "tracea/wgmma.cuh"

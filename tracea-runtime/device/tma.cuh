@@ -1,0 +1,99 @@
+// Bulk copies of boxes of a tensor between global and shared memory, one PTX instruction a function. PTX ISA, "Data Movement
+// and Conversion Instructions: cp.async.bulk.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_group"; sm_90.
+//
+// One thread issues a copy. Coordinates are of the box's first element, innermost first; they may lie outside the tensor:
+// what is outside is read as zeros (and counts as bytes) and is not written.
+#pragma once
+
+#include "tracea/mbarrier.cuh"
+
+namespace tracea {
+
+// What cuTensorMapEncodeTiled made on the host; a kernel takes it as `const __grid_constant__ TensorMap`.
+struct alignas(64) TensorMap {
+    char opaque[128];
+};
+
+__device__ __forceinline__ void tma_prefetch_map(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// How L2 should treat what a copy reads. PTX ISA, "createpolicy".
+struct CachePolicy {
+    unsigned long long bits;
+};
+
+__device__ __forceinline__ CachePolicy l2_evict_first() {
+    CachePolicy policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy.bits));
+    return policy;
+}
+
+__device__ __forceinline__ CachePolicy l2_evict_last() {
+    CachePolicy policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy.bits));
+    return policy;
+}
+
+// Orders this thread's ordinary and cp.async accesses to shared memory, and those of others that it has waited for, before
+// asynchronous ones (TMA, wgmma) that follow. PTX ISA, "Async proxy" and "membar, fence: fence.proxy".
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// For each rank: loads, which complete on `full` (with a cache policy; into the same place of several blocks of the cluster,
+// bit r of `blocks` for the block of rank r, each on its own barrier), and stores, which complete by groups.
+#define TRACEA_TMA(RANK, COORDINATES, TEXT, ...)                                                                               \
+    __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, COORDINATES) {                \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                            \
+                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" TEXT "}], [%2];" ::"r"(        \
+                         shared_address(shared)),                                                                             \
+                     "l"(&map), "r"(shared_address(full)), "n"(0), __VA_ARGS__                                                \
+                     : "memory");                                                                                             \
+    }                                                                                                                         \
+    __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, CachePolicy policy,           \
+                                             COORDINATES) {                                                                   \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                            \
+                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {" TEXT            \
+                     "}], [%2], %3;" ::"r"(shared_address(shared)),                                                           \
+                     "l"(&map), "r"(shared_address(full)), "l"(policy.bits), __VA_ARGS__                                      \
+                     : "memory");                                                                                             \
+    }                                                                                                                         \
+    __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, Barrier* full,                     \
+                                                       unsigned short blocks, COORDINATES) {                                  \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                            \
+                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {" TEXT        \
+                     "}], [%2], %3;" ::"r"(shared_address(shared)),                                                           \
+                     "l"(&map), "r"(shared_address(full)), "h"(blocks), __VA_ARGS__                                           \
+                     : "memory");                                                                                             \
+    }                                                                                                                         \
+    __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, COORDINATES) {                        \
+        asm volatile("cp.async.bulk.tensor." #RANK "d.global.shared::cta.tile.bulk_group [%1, {" TEXT "}], [%0];" ::"r"(      \
+                         shared_address(shared)),                                                                             \
+                     "l"(&map), "n"(0), "n"(0), __VA_ARGS__                                                                   \
+                     : "memory");                                                                                             \
+    }
+#define TRACEA_COORDINATES(...) __VA_ARGS__
+TRACEA_TMA(1, int c0, "%4", "r"(c0))
+TRACEA_TMA(2, TRACEA_COORDINATES(int c0, int c1), "%4, %5", "r"(c0), "r"(c1))
+TRACEA_TMA(3, TRACEA_COORDINATES(int c0, int c1, int c2), "%4, %5, %6", "r"(c0), "r"(c1), "r"(c2))
+TRACEA_TMA(4, TRACEA_COORDINATES(int c0, int c1, int c2, int c3), "%4, %5, %6, %7", "r"(c0), "r"(c1), "r"(c2), "r"(c3))
+TRACEA_TMA(5, TRACEA_COORDINATES(int c0, int c1, int c2, int c3, int c4), "%4, %5, %6, %7, %8", "r"(c0), "r"(c1), "r"(c2), "r"(c3),
+           "r"(c4))
+#undef TRACEA_COORDINATES
+#undef TRACEA_TMA
+
+// Closes the group of this thread's stores since the last commit.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until at most N of this thread's groups are still to read shared memory.
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+// Waits until at most N of this thread's groups are still to write.
+template <int N>
+__device__ __forceinline__ void tma_store_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
+}
+
+}  // namespace tracea

@@ -1,0 +1,39 @@
+// Warpgroups (four consecutive warps, the first a multiple of four) and their registers; sm_90a.
+#pragma once
+
+#include "tracea/barrier.cuh"
+
+namespace tracea {
+
+// The same in all lanes, and known to be: what depends on it may live in uniform registers.
+__device__ __forceinline__ int warpgroup_index() {
+    return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
+}
+
+// True in one lane of the warp, all of whose lanes are here. PTX ISA, "elect.sync".
+__device__ __forceinline__ bool elect_one() {
+    int elected;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "elect.sync _|p, 0xffffffff;\n"
+                 "selp.b32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
+// Registers a thread from here on, in all warps of the warpgroup: taken from the block's share, waiting until others have
+// given up enough, or given up. PTX ISA, "setmaxnreg".
+template <int REGISTERS>
+__device__ __forceinline__ void setmaxnreg_inc() {
+    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8 from 24 to 256");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+template <int REGISTERS>
+__device__ __forceinline__ void setmaxnreg_dec() {
+    static_assert(REGISTERS % 8 == 0 && REGISTERS >= 24 && REGISTERS <= 256, "a multiple of 8 from 24 to 256");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+}  // namespace tracea

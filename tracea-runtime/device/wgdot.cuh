@@ -1,0 +1,201 @@
+// Products of tiles by warpgroups, accumulated in registers, asynchronous: issue now, wait later.
+//
+// Consumers are threads 0 … 128 C - 1. Accumulators are in layout Mma16816<64 C, N, 4 C, 1>: each of the C warpgroups has 64
+// rows of A and all of B. Between issue and wait, nothing may touch the accumulators or A's registers.
+#pragma once
+
+#include "tracea/operand.cuh"
+#include "tracea/panel_tile.cuh"
+#include "tracea/warpgroup.cuh"
+#include "tracea/wgmma.cuh"
+
+namespace tracea {
+
+// ---- operands
+
+// In shared memory as PanelTile<T, MN, K>: the rows are m of A, n of B. Of tf32, wgmma ignores the low bits: it truncates.
+template <class T, int MN, int K>
+struct PanelKMajor {
+    using type = T;
+    using Tile = PanelTile<T, MN, K>;
+    static constexpr int mn = MN, k = K;
+    static constexpr bool in_registers = false, mn_major = false;
+
+    const stored<T>* p;
+
+    // The matrix of one k step; a step is 32 of a panel's 128 bytes.
+    __device__ __forceinline__ unsigned long long descriptor() const { return wgmma_descriptor(shared_address(p), 0, 1024); }
+    static constexpr int step_bytes(int step) { return step / 4 * Tile::panel_bytes + step % 4 * 32; }
+    static constexpr int mn_bytes(int mn) { return mn * 128; }
+};
+
+// In shared memory as PanelTile<T, K, MN>: the rows are k. wgmma takes 16-bit types so, and no others.
+template <class T, int MN, int K>
+struct PanelMnMajor {
+    static_assert(sizeof(stored<T>) == 2, "wgmma wants 32-bit types K-major");
+
+    using type = T;
+    using Tile = PanelTile<T, K, MN>;
+    static constexpr int mn = MN, k = K;
+    static constexpr bool in_registers = false, mn_major = true;
+
+    const stored<T>* p;
+
+    // The matrix of one k step; a step is sixteen rows.
+    __device__ __forceinline__ unsigned long long descriptor() const {
+        return wgmma_descriptor(shared_address(p), Tile::panel_bytes, 1024);
+    }
+    static constexpr int step_bytes(int step) { return step * 16 * 128; }
+    static constexpr int mn_bytes(int mn) { return mn / 64 * Tile::panel_bytes; }
+};
+
+// mma's A fragments from the pairs of a tf32 operand in accumulator order (operand.cuh): element k of eight goes from thread
+// k / 2 of its four to thread k % 4.
+__device__ __forceinline__ void unpair_fragment(unsigned (&fragment)[4]) {
+    const int lane = static_cast<int>(threadIdx.x) & 31, odd = lane & 1;
+    unsigned pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs[i] = fragment[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {  // rows g, g + 8; columns t, t + 4
+        const int from = (lane & ~3) + (lane & 3) / 2 + i / 2 * 2;
+        const unsigned even_k = __shfl_sync(0xffffffffu, pairs[i % 2], from);
+        const unsigned odd_k = __shfl_sync(0xffffffffu, pairs[i % 2 + 2], from);
+        fragment[i] = odd ? odd_k : even_k;
+    }
+}
+
+// A in registers, converted: the operand (RegisterA, FragmentA) may change once this is made, this not until its products are
+// waited for.
+template <class T, int MN, int K>
+struct PackedA {
+    using type = T;
+    static constexpr int mn = MN, k = K, steps = K / k_step<T>;
+    static constexpr bool in_registers = true, mn_major = false;
+
+    unsigned fragments[steps][4];
+
+    template <class Operand>
+    __device__ __forceinline__ explicit PackedA(const Operand& operand) {
+        static_assert(same<T, typename Operand::type> && Operand::mn == MN && Operand::k == K, "of one type and shape");
+        using Rows = Mma16816<MN, 8, MN / 16, 1>;
+        const typename Operand::template Left<Rows, true> left(operand);
+#pragma unroll
+        for (int step = 0; step < steps; ++step) {
+            unsigned fragment[1][4];
+            left.load(fragment, step);
+            if constexpr (same<T, tf32>) unpair_fragment(fragment[0]);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) fragments[step][i] = fragment[0][i];
+        }
+    }
+};
+
+// ---- no code, but registers are written before and read after it
+
+template <int N>
+__device__ __forceinline__ void settle(float (&x)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
+}
+
+template <class T, int MN, int K>
+__device__ __forceinline__ void settle(PackedA<T, MN, K>& a) {
+#pragma unroll
+    for (int step = 0; step < PackedA<T, MN, K>::steps; ++step) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(a.fragments[step][i])::"memory");
+    }
+}
+
+// ---- products
+
+// One k step; A is a descriptor or a fragment.
+template <class T, bool TRANS_A, bool TRANS_B, int N>
+__device__ __forceinline__ void wgmma_step(float (&d)[N], unsigned long long a, unsigned long long b, bool accumulate) {
+    if constexpr (same<T, f16>) {
+        Wgmma<2 * N>::template f16_ss<TRANS_A, TRANS_B>(d, a, b, accumulate);
+    } else if constexpr (same<T, bf16>) {
+        Wgmma<2 * N>::template bf16_ss<TRANS_A, TRANS_B>(d, a, b, accumulate);
+    } else {
+        static_assert(same<T, tf32>, "tensor cores multiply f16, bf16 and tf32");
+        Wgmma<2 * N>::tf32_ss(d, a, b, accumulate);
+    }
+}
+
+template <class T, bool TRANS_A, bool TRANS_B, int N>
+__device__ __forceinline__ void wgmma_step(float (&d)[N], const unsigned (&a)[4], unsigned long long b, bool accumulate) {
+    if constexpr (same<T, f16>) {
+        Wgmma<2 * N>::template f16_rs<TRANS_B>(d, a, b, accumulate);
+    } else if constexpr (same<T, bf16>) {
+        Wgmma<2 * N>::template bf16_rs<TRANS_B>(d, a, b, accumulate);
+    } else {
+        static_assert(same<T, tf32>, "tensor cores multiply f16, bf16 and tf32");
+        Wgmma<2 * N>::tf32_rs(d, a, b, accumulate);
+    }
+}
+
+// The columns from FIRST on, at most 256 an instruction.
+template <int FIRST, int K, class A, class B, int SIZE>
+__device__ __forceinline__ void wgdot_columns(float (&acc)[SIZE], const A& a, unsigned long long a_matrix, unsigned long long b_matrix,
+                                              bool accumulate) {
+    using T = typename A::type;
+    constexpr int left = 2 * SIZE - FIRST, columns = left < 256 ? left : 256;
+    float(&d)[columns / 2] = *reinterpret_cast<float(*)[columns / 2]>(acc + FIRST / 2);
+    const unsigned long long b_part = wgmma_advance(b_matrix, B::mn_bytes(FIRST));
+#pragma unroll
+    for (int step = 0; step < K / k_step<T>; ++step) {
+        const unsigned long long b_step = wgmma_advance(b_part, B::step_bytes(step));
+        if constexpr (A::in_registers) {
+            wgmma_step<T, false, B::mn_major>(d, a.fragments[step], b_step, accumulate || step > 0);
+        } else {
+            const unsigned long long a_step = wgmma_advance(a_matrix, A::step_bytes(step));
+            wgmma_step<T, A::mn_major, B::mn_major>(d, a_step, b_step, accumulate || step > 0);
+        }
+    }
+    if constexpr (left > 256) wgdot_columns<FIRST + 256, K, A, B>(acc, a, a_matrix, b_matrix, accumulate);
+}
+
+template <class Acc, int K, class A, class B>
+__device__ __forceinline__ void wgdot_check() {
+    static_assert(same<typename A::type, typename B::type>, "operands of one type");
+    static_assert(A::k == K && B::k == K && K % k_step<typename A::type> == 0, "operands of one length, in whole k steps");
+    static_assert(A::mn == Acc::rows && B::mn >= Acc::cols && !B::in_registers, "shapes agree; B lies in shared memory");
+    static_assert(Acc::warps_n == 1 && Acc::row_blocks == 1 && Acc::warps_m % 4 == 0, "a warpgroup has 64 rows and all columns");
+}
+
+// acc += a · b, or acc = a · b without `accumulate`, as one group: issued, not waited for. The first form is for A that the
+// caller packed; RegisterA and FragmentA are packed here.
+template <class Acc, int K, class T, int MN, class B>
+__device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PackedA<T, MN, K>& a, B b, bool accumulate = true) {
+    wgdot_check<Acc, K, PackedA<T, MN, K>, B>();
+    settle(acc);
+    settle(a);
+    wgmma_fence();
+    wgdot_columns<0, K, PackedA<T, MN, K>, B>(acc, a, 0, b.descriptor(), accumulate);
+    wgmma_commit();
+}
+
+template <class Acc, int K, class A, class B>
+__device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], A a, B b, bool accumulate = true) {
+    if constexpr (A::in_registers) {
+        PackedA<typename A::type, A::mn, A::k> packed(a);
+        wgdot_issue<Acc, K>(acc, packed, b, accumulate);
+    } else {
+        wgdot_check<Acc, K, A, B>();
+        const unsigned long long a_matrix = wgmma_advance(a.descriptor(), warpgroup_index() * A::mn_bytes(64));
+        settle(acc);
+        wgmma_fence();
+        wgdot_columns<0, K, A, B>(acc, a, a_matrix, b.descriptor(), accumulate);
+        wgmma_commit();
+    }
+}
+
+// Waits until at most PENDING groups are under way. `held` are the accumulators and PackedA of groups that are then complete.
+template <int PENDING, class... Registers>
+__device__ __forceinline__ void wgdot_wait(Registers&... held) {
+    wgmma_wait<PENDING>();
+    (settle(held), ...);
+}
+
+}  // namespace tracea
