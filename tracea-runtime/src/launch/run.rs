@@ -85,8 +85,8 @@ impl Launch<'_> {
         }
         for (def, scalar) in self.kernel.scalars.iter().zip(self.scalars.iter()) {
             let arg = match scalar {
-                Scalar::F32(value) => HostArg::f32(value),
-                Scalar::I32(value) => HostArg::i32(value),
+                Scalar::F32(value) => HostArg::from_f32(value),
+                Scalar::I32(value) => HostArg::from_i32(value),
             };
             args.push((def.position, arg));
         }
