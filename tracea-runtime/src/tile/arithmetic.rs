@@ -1,0 +1,111 @@
+//! Operators: a tile with a tile, broadcast by axis, or with a scalar.
+
+use std::ops::{
+    Add, AddAssign, BitAnd, BitOr, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, RemAssign, Sub, SubAssign,
+};
+
+use super::Tile;
+use super::elements::{binary, broadcast, unary};
+use super::form::Form;
+use super::matrix::Accumulator;
+use super::raw::{Data, Raw};
+use crate::axis::{Union, Within};
+use crate::element::{Number, Ring, Value};
+
+/// `a + b`; a product that only this sum waits for goes straight into the other operand's memory.
+fn sum<T: Number>(a: Raw<T>, b: Raw<T>) -> Raw<T> {
+    match (a.form.agrees(&b.form), a.as_lone_product().is_some(), b.as_lone_product().is_some()) {
+        (true, _, true) => add_product(a, b),
+        (true, true, false) => add_product(b, a),
+        _ => binary::<T, T, T>(a, b, T::Acc::plus),
+    }
+}
+
+fn add_product<T: Number>(to: Raw<T>, product: Raw<T>) -> Raw<T> {
+    let is_fresh = matches!(to.data, Data::Uniform(zero) if is_plain_zero(zero));
+    let (form, values) = to.into_values();
+    let mut into = Accumulator { values, rows: form.sizes[0], cols: form.sizes[1], is_fresh };
+    if let Some(product) = product.as_lone_product() {
+        product.add_into(&mut into);
+    }
+    Raw::owned(form, into.values)
+}
+
+fn is_plain_zero<T: Value>(value: T) -> bool {
+    value.to_f64() == (0.0, 0.0)
+}
+
+macro_rules! operator {
+    ($($trait:ident $method:ident $assign:ident $assign_method:ident $apply:expr;)*) => {$(
+        impl<T: Number, L: Union<R>, R> $trait<Tile<T, R>> for Tile<T, L> {
+            type Output = Tile<T, <L as Union<R>>::Out>;
+            fn $method(self, other: Tile<T, R>) -> Self::Output {
+                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
+                Tile::new(apply(self.raw, other.raw))
+            }
+        }
+        impl<T: Number, L> $trait<T> for Tile<T, L> {
+            type Output = Tile<T, L>;
+            fn $method(self, other: T) -> Self::Output {
+                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
+                Tile::new(apply(self.raw, Raw::uniform(Form::default(), other)))
+            }
+        }
+        impl<T: Number, L, R: Within<L>> $assign<Tile<T, R>> for Tile<T, L> {
+            fn $assign_method(&mut self, other: Tile<T, R>) {
+                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
+                let form = self.raw.form;
+                let own = std::mem::replace(&mut self.raw, Raw::uniform(Form::default(), T::ZERO));
+                // An operand with the same axes in another order would set the result's order.
+                let other = if other.raw.form.rank == form.rank && other.raw.form.ids != form.ids {
+                    broadcast(other.raw, form)
+                } else {
+                    other.raw
+                };
+                self.raw = apply(own, other);
+            }
+        }
+        impl<T: Number, L> $assign<T> for Tile<T, L> {
+            fn $assign_method(&mut self, other: T) {
+                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
+                let own = std::mem::replace(&mut self.raw, Raw::uniform(Form::default(), T::ZERO));
+                self.raw = apply(own, Raw::uniform(Form::default(), other));
+            }
+        }
+    )*};
+}
+operator! {
+    Add add AddAssign add_assign sum;
+    Sub sub SubAssign sub_assign |a, b| binary::<T, T, T>(a, b, T::Acc::minus);
+    Mul mul MulAssign mul_assign |a, b| binary::<T, T, T>(a, b, T::Acc::times);
+    Div div DivAssign div_assign |a, b| binary::<T, T, T>(a, b, T::Acc::over);
+    Rem rem RemAssign rem_assign |a, b| binary::<T, T, T>(a, b, T::Acc::modulo);
+}
+
+impl<T: Number, L> Neg for Tile<T, L> {
+    type Output = Tile<T, L>;
+    fn neg(self) -> Self::Output {
+        Tile::new(unary::<T, T>(self.raw, T::Acc::negative))
+    }
+}
+
+impl<L> Not for Tile<bool, L> {
+    type Output = Tile<bool, L>;
+    fn not(self) -> Self::Output {
+        Tile::new(unary::<bool, bool>(self.raw, |x| !x))
+    }
+}
+
+impl<L: Union<R>, R> BitAnd<Tile<bool, R>> for Tile<bool, L> {
+    type Output = Tile<bool, <L as Union<R>>::Out>;
+    fn bitand(self, other: Tile<bool, R>) -> Self::Output {
+        Tile::new(binary::<bool, bool, bool>(self.raw, other.raw, |a, b| a & b))
+    }
+}
+
+impl<L: Union<R>, R> BitOr<Tile<bool, R>> for Tile<bool, L> {
+    type Output = Tile<bool, <L as Union<R>>::Out>;
+    fn bitor(self, other: Tile<bool, R>) -> Self::Output {
+        Tile::new(binary::<bool, bool, bool>(self.raw, other.raw, |a, b| a | b))
+    }
+}

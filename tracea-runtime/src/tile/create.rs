@@ -1,0 +1,60 @@
+//! Tiles out of nothing: constants, scalars and coordinates.
+
+use super::Tile;
+use super::form::Form;
+use super::raw::Raw;
+use crate::axis::{Axes, Axis, AxisName, Integer, Ix};
+use crate::element::{Arithmetic, Number, Value};
+use crate::real::Real;
+
+/// One value for a whole tile: a scalar, or a tile without axes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value for a tile of `{T}`",
+    label = "expected a scalar or a tile without axes"
+)]
+pub trait Fill<T> {
+    fn fill(self) -> T;
+}
+
+impl<T: Number> Fill<T> for T {
+    fn fill(self) -> T {
+        self
+    }
+}
+
+impl<T: Number> Fill<T> for Tile<T, ()> {
+    fn fill(self) -> T {
+        self.value()
+    }
+}
+
+/// Zeros along the axes: `zeros::<f32>((i, j))`.
+pub fn zeros<T: Value, L>(axes: impl Axes<L>) -> Tile<T, L> {
+    Tile::new(Raw::uniform(axes.form(), T::ZERO))
+}
+
+/// One value along the axes: `full::<f32>(i, f32::NEG_INFINITY)`.
+pub fn full<T: Value, L>(axes: impl Axes<L>, value: impl Fill<T>) -> Tile<T, L> {
+    Tile::new(Raw::uniform(axes.form(), value.fill()))
+}
+
+/// The coordinates along an axis.
+pub fn iota<A: AxisName, D>(axis: Ix<A, D>) -> Tile<i32, (Axis<A, D>,)> {
+    let form = Axes::<(Axis<A, D>,)>::form(axis);
+    Tile::new(Raw::owned(form, (axis.start()..axis.end().max(axis.start())).collect()))
+}
+
+/// A literal in tile arithmetic.
+pub fn lit<T: Arithmetic>(value: f64) -> Tile<T, ()> {
+    Tile::new(Raw::uniform(Form::default(), T::narrow(T::Acc::num(value))))
+}
+
+/// A scalar argument in tile arithmetic.
+pub fn scalar<T: Arithmetic>(value: f32) -> Tile<T, ()> {
+    lit(f64::from(value))
+}
+
+/// An integer in tile arithmetic: `N as f32`.
+pub fn int<T: Arithmetic>(value: impl Integer) -> Tile<T, ()> {
+    lit(f64::from(value.get()))
+}
