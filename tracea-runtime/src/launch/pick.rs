@@ -163,6 +163,39 @@ fn print_key(key: &Key) -> String {
 mod tests {
     use super::*;
 
+    const fn instance(key: &'static [Key]) -> Instance {
+        Instance { key, known_dims: &[], variants: &[], functions: &[] }
+    }
+
+    static ATTENTION: KernelDef = KernelDef {
+        name: "attention",
+        file: "attention.rs",
+        line: 1,
+        dims: &[],
+        tensors: &[],
+        scalars: &[],
+        selectors: &["D", "causal"],
+        instances: &[
+            instance(&[Key::Int(64), Key::Bool(false)]),
+            instance(&[Key::Int(128), Key::Bool(false)]),
+            instance(&[Key::Int(256), Key::Bool(true)]),
+        ],
+    };
+
+    #[test]
+    fn an_unlisted_value_is_named_with_the_listed_ones() {
+        let message = |keys: &[Key]| no_instance(&ATTENTION, keys).to_string();
+        assert_eq!(
+            message(&[Key::Int(96), Key::Bool(false)]),
+            "`attention` was not compiled for D = 96 -- listed are 64, 128, 256"
+        );
+        assert_eq!(
+            message(&[Key::Int(128), Key::Bool(true)]),
+            "`attention` was not compiled for causal = true -- listed are false",
+            "each value is listed, the pair is not"
+        );
+    }
+
     #[test]
     fn targets_run_on_their_devices() {
         for (target, device, runs) in [
