@@ -3,6 +3,7 @@
 // Scratch may still be read by other threads when one of these is called (it begins with a barrier), and is when it returns.
 #pragma once
 
+#include "tracea/barrier.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/shared_tile.cuh"
 #include "tracea/store.cuh"

@@ -1,8 +1,10 @@
 // Reductions of tiles and slices, in the layout's order: within the thread, over lanes, over the parts of the block.
 //
-// Elements outside the tile's axes must hold the identity. Each function may be called by all threads of the layout only.
+// Elements outside the tile's axes must hold the identity. Each function may be called by all threads of the layout only,
+// which are those of tile_barrier().
 #pragma once
 
+#include "tracea/barrier.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/types.cuh"
 

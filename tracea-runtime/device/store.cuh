@@ -1,6 +1,7 @@
 // Registers → global memory. Nothing is written outside the tensor.
 #pragma once
 
+#include "tracea/barrier.cuh"
 #include "tracea/copy.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/shared_tile.cuh"
