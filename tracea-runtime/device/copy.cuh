@@ -90,7 +90,9 @@ __device__ __forceinline__ Words<16> load_unaligned_chunk(const T* from, int exi
 // Up to BATCH pieces a thread are copied by straight-line code, whose row addresses the compiler carries from one call in a
 // loop to the next, two registers each; more pieces are copied in a loop that computes them anew. A kernel that is short of
 // registers asks for a smaller BATCH.
-template <class Tile, int THREADS, int ALIGN, int BATCH = 8, class Rows>
+//
+// The copying threads are FIRST_THREAD … FIRST_THREAD + THREADS - 1 of the block.
+template <class Tile, int THREADS, int ALIGN, int BATCH = 8, int FIRST_THREAD = 0, class Rows>
 __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, Rows source, int valid_cols) {
     using T = typename Tile::element;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
@@ -98,7 +100,7 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
         constexpr int width = ALIGN >= 16 ? 16 : ALIGN >= 8 ? 8 : 4, count = width / element_bytes;
         using Walk = RowWalk<Tile::rows, Tile::cols / count, THREADS>;
         constexpr int batch = Walk::template batch<BATCH>;
-        const Walk walk{static_cast<int>(threadIdx.x)};
+        const Walk walk{static_cast<int>(threadIdx.x) - FIRST_THREAD};
         const unsigned base = shared_address(shared);
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
@@ -116,7 +118,7 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
         constexpr int count = Tile::chunk;
         using Walk = RowWalk<Tile::rows, Tile::chunks, THREADS>;
         constexpr int batch = Walk::template batch<(BATCH < 4 ? BATCH : 4)>;  // of five loads each
-        const Walk walk{static_cast<int>(threadIdx.x)};
+        const Walk walk{static_cast<int>(threadIdx.x) - FIRST_THREAD};
 #pragma unroll 1
         for (int first = 0; first < Walk::steps; first += batch) {
             Words<16> x[batch];
@@ -137,13 +139,13 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
     }
 }
 
-// Elements from anywhere: source(row, col) gives each one's place.
-template <class Tile, int THREADS, class Elements>
+// Elements from anywhere: source(row, col) gives each one's place. Threads as in copy_rows_async.
+template <class Tile, int THREADS, int FIRST_THREAD = 0, class Elements>
 __device__ __forceinline__ void copy_elements(typename Tile::element* shared, Elements source) {
     using T = typename Tile::element;
     using Walk = RowWalk<Tile::rows, Tile::cols, THREADS>;
     constexpr int batch = Walk::template batch<8>;
-    const Walk walk{static_cast<int>(threadIdx.x)};
+    const Walk walk{static_cast<int>(threadIdx.x) - FIRST_THREAD};
 #pragma unroll 1
     for (int first = 0; first < Walk::steps; first += batch) {
         T x[batch];
