@@ -58,8 +58,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for syn::Error {
-    fn from(failure: Failure) -> syn::Error {
+impl From<Box<Failure>> for syn::Error {
+    fn from(failure: Box<Failure>) -> syn::Error {
         let mut all = Errors::default();
         for part in [failure.fatal, failure.ours, failure.left_to_rustc] {
             if let Err(error) = part.finish() {

@@ -25,7 +25,7 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
     };
     let nests = match check::check_kernel(&kernel) {
         Ok(nests) => nests,
-        Err(failure) => return expand::expand_failed(&kernel, failure),
+        Err(failure) => return expand::expand_failed(&kernel, *failure),
     };
     match variants(&kernel, &nests) {
         Ok(variants) => expand::expand_kernel(&kernel, &nests, &variants),

@@ -46,19 +46,23 @@ impl Checker<'_> {
     /// The next iteration reads what this one wrote, unless it moves on along the loop's axis.
     pub fn leave_loop_accesses(&mut self, axis: AxisId) {
         let Some((reads, writes)) = self.accesses.loops.pop() else { return };
-        for read in self.accesses.reads[reads..].to_vec() {
-            let again = self.accesses.writes[writes..].iter().any(|write| {
-                let moves_on =
-                    write.index == read.index && write.index.iter().any(|component| self.mentions(component, axis));
-                write.tensor == read.tensor && !moves_on
-            });
-            if again {
-                let name = &self.nest.tensor(read.tensor).name;
-                let text = format!(
-                    "`{name}` is read here after the iteration before wrote it, which is not supported yet -- {KEEP}"
-                );
-                self.ours(&read.at, text);
-            }
+        let again: Vec<Access> = self.accesses.reads[reads..]
+            .iter()
+            .filter(|read| {
+                self.accesses.writes[writes..].iter().any(|write| {
+                    let moves_on =
+                        write.index == read.index && write.index.iter().any(|component| self.mentions(component, axis));
+                    write.tensor == read.tensor && !moves_on
+                })
+            })
+            .cloned()
+            .collect();
+        for read in again {
+            let name = &self.nest.tensor(read.tensor).name;
+            let text = format!(
+                "`{name}` is read here after the iteration before wrote it, which is not supported yet -- {KEEP}"
+            );
+            self.ours(&read.at, text);
         }
     }
 

@@ -52,10 +52,10 @@ impl Checker<'_> {
         if left.is_poison() || right.is_poison() {
             return Term::Poison;
         }
-        if let (Some(a), Some(b)) = (self.integer(&left), self.integer(&right)) {
-            if let Some(op) = int_op(op) {
-                return Term::Int(int::binary(op, a, b));
-            }
+        if let (Some(a), Some(b)) = (self.integer(&left), self.integer(&right))
+            && let Some(op) = int_op(op)
+        {
+            return Term::Int(int::binary(op, a, b));
         }
         if let (Term::Number(a, of), Term::Number(b, other)) = (&left, &right) {
             return Term::Number(fold(op, *a, *b), of.or(*other));

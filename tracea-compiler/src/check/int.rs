@@ -117,10 +117,10 @@ pub fn predicate_leaves<'a>(predicate: &'a Predicate, visit: &mut impl FnMut(&'a
 pub fn coordinates(value: &Int) -> Vec<AxisId> {
     let mut axes = Vec::new();
     leaves(value, &mut |leaf| {
-        if let Int::Axis(axis) | Int::FlatCoord(axis, _) = leaf {
-            if !axes.contains(axis) {
-                axes.push(*axis);
-            }
+        if let Int::Axis(axis) | Int::FlatCoord(axis, _) = leaf
+            && !axes.contains(axis)
+        {
+            axes.push(*axis);
         }
     });
     axes

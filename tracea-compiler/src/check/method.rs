@@ -136,9 +136,7 @@ impl Checker<'_> {
             ("zip_map", [other, function]) => self.map(vec![receiver, other.clone()], function.clone(), at),
             ("t", []) => self.transpose(receiver, at),
             ("to", []) => self.to(receiver, generics, at),
-            ("sum" | "max_over" | "min_over", [axis]) => {
-                self.reduce(reduction(name), receiver, Along::Named(axis.clone()), at)
-            }
+            ("sum" | "max_over" | "min_over", [axis]) => self.reduce(reduction(name), receiver, Along::Named(axis), at),
             ("row_sum" | "row_max" | "row_min", []) => self.reduce(reduction(name), receiver, Along::Last, at),
             ("col_sum" | "col_max" | "col_min", []) => self.reduce(reduction(name), receiver, Along::First, at),
             _ => self.rustc(
@@ -211,7 +209,7 @@ impl Checker<'_> {
         Term::Tile(self.push(Op::Cast(value), OpenType { dtype, axes }, at))
     }
 
-    fn reduce(&mut self, op: ReduceOp, receiver: Term, along: Along, at: &impl ToTokens) -> Term {
+    fn reduce(&mut self, op: ReduceOp, receiver: Term, along: Along<'_>, at: &impl ToTokens) -> Term {
         let Some(value) = self.value(receiver, at) else { return Term::Poison };
         let OpenType { dtype, mut axes } = self.ty(value);
         let position = match &along {
@@ -236,8 +234,8 @@ impl Checker<'_> {
     }
 }
 
-enum Along {
-    Named(Term),
+enum Along<'a> {
+    Named(&'a Term),
     First,
     Last,
 }

@@ -44,7 +44,7 @@ use syn::spanned::Spanned;
 use term::{Bounds, Term};
 
 /// One nest for each instance, in the order of the attribute's product.
-pub fn check_kernel(kernel: &Kernel) -> Result<Vec<Nest>, Failure> {
+pub fn check_kernel(kernel: &Kernel) -> Result<Vec<Nest>, Box<Failure>> {
     let mut failure = Failure::default();
     check_dims(kernel, &mut failure);
     let mut nests = Vec::new();
@@ -52,7 +52,7 @@ pub fn check_kernel(kernel: &Kernel) -> Result<Vec<Nest>, Failure> {
         nests.extend(Checker::new(kernel, &instance, &mut failure).run());
     }
     options::check_options(kernel, &nests, &mut failure);
-    if failure.is_empty() { Ok(nests) } else { Err(failure) }
+    if failure.is_empty() { Ok(nests) } else { Err(Box::new(failure)) }
 }
 
 /// The launcher reads every size off a tensor.

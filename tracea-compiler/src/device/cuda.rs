@@ -216,15 +216,15 @@ impl Writer<'_> {
             return;
         };
         let annotated = annotated.and_then(super::scalar);
-        if let Expr::If(branch) = bare(&init.expr) {
-            if !is_ternary(branch) {
-                let dtype = annotated.unwrap_or_else(|| self.branch_dtype(branch));
-                let symbol = self.symbol(&name.ident);
-                self.line(&format!("{} {symbol};", cpp(dtype)));
-                self.branch(branch, &Sink::Assign(symbol.clone()));
-                self.variables.push((name.ident.clone(), symbol, dtype));
-                return;
-            }
+        if let Expr::If(branch) = bare(&init.expr)
+            && !is_ternary(branch)
+        {
+            let dtype = annotated.unwrap_or_else(|| self.branch_dtype(branch));
+            let symbol = self.symbol(&name.ident);
+            self.line(&format!("{} {symbol};", cpp(dtype)));
+            self.branch(branch, &Sink::Assign(symbol.clone()));
+            self.variables.push((name.ident.clone(), symbol, dtype));
+            return;
         }
         let mut value = self.expr(&init.expr);
         value.dtype = annotated.unwrap_or(value.dtype);
@@ -343,7 +343,7 @@ impl Writer<'_> {
             );
             return self.fault(path, &text);
         }
-        let known = crate::constant::lookup(path, |name| crate::ast::DtypeRef::named(name));
+        let known = crate::constant::lookup(path, crate::ast::DtypeRef::named);
         match known {
             Some(crate::constant::Constant::Float(value, _)) => {
                 Scalar { text: float(value as f32), dtype: Dtype::F32, binds: PRIMARY }

@@ -307,10 +307,10 @@ impl Body {
             }
             _ => self.float_kind(),
         };
-        if of == Kind::Element {
-            if let Some(tokens) = spelled_out(&name, &receiver, &arguments) {
-                return (tokens, Kind::Element);
-            }
+        if of == Kind::Element
+            && let Some(tokens) = spelled_out(&name, &receiver, &arguments)
+        {
+            return (tokens, Kind::Element);
         }
         let method = match (name.as_str(), of) {
             ("ln", Kind::Tile | Kind::Element) => Ident::new("log", call.method.span()),
@@ -374,12 +374,12 @@ fn with_open_axes(path: &Path) -> Path {
     let Some(last) = path.segments.last_mut().filter(|last| last.ident == "zeros" || last.ident == "full") else {
         return path;
     };
-    if let PathArguments::AngleBracketed(arguments) = &mut last.arguments {
-        if arguments.args.len() == 1 {
-            arguments
-                .args
-                .push(GenericArgument::Type(Type::Infer(syn::TypeInfer { underscore_token: Default::default() })));
-        }
+    if let PathArguments::AngleBracketed(arguments) = &mut last.arguments
+        && arguments.args.len() == 1
+    {
+        arguments
+            .args
+            .push(GenericArgument::Type(Type::Infer(syn::TypeInfer { underscore_token: Default::default() })));
     }
     path
 }

@@ -76,7 +76,7 @@ pub fn expand_unparsed(item: TokenStream, error: syn::Error) -> TokenStream {
     let Ok(mut item) = syn::parse2::<ItemFn>(item) else { return told };
     item.attrs.retain(|attr| !attr.path().is_ident("schedule"));
     item.attrs.push(syn::parse_quote! { #[allow(unused_variables, clippy::all)] });
-    item.block = Box::new(syn::parse_quote! {{ ::core::unreachable!() }});
+    *item.block = syn::parse_quote! {{ ::core::unreachable!() }};
     item.sig.output = syn::parse_quote! { -> ::tracea::Launch<'static> };
     quote! { #item #told }
 }
@@ -146,7 +146,7 @@ fn host_body(kernel: &Kernel) -> TokenStream {
     let predicates = kernel.item.sig.generics.where_clause.iter().flat_map(|clause| &clause.predicates).filter(
         |predicate| !matches!(predicate, WherePredicate::Type(bound) if bound.bounds.iter().any(is_float_bound)),
     );
-    let inputs = kernel.item.sig.inputs.iter().map(|input| view_input(input));
+    let inputs = kernel.item.sig.inputs.iter().map(view_input);
     let extents = extents(kernel);
     let scalars =
         kernel.params.iter().filter(|param| matches!(param.kind, ParamKind::Scalar(crate::nest::Dtype::F32))).map(
@@ -193,14 +193,12 @@ fn view_input(input: &FnArg) -> TokenStream {
 
 /// Dtype and shape of `Tensor<f16, (M, K)>`, as written.
 fn tensor_arguments(ty: &Type) -> (TokenStream, TokenStream) {
-    if let Type::Path(path) = ty {
-        if let Some(syn::PathArguments::AngleBracketed(arguments)) =
+    if let Type::Path(path) = ty
+        && let Some(syn::PathArguments::AngleBracketed(arguments)) =
             path.path.segments.last().map(|last| &last.arguments)
-        {
-            if let (Some(dtype), Some(shape)) = (arguments.args.first(), arguments.args.get(1)) {
-                return (dtype.to_token_stream(), shape.to_token_stream());
-            }
-        }
+        && let (Some(dtype), Some(shape)) = (arguments.args.first(), arguments.args.get(1))
+    {
+        return (dtype.to_token_stream(), shape.to_token_stream());
     }
     match ty {
         Type::Paren(inner) => tensor_arguments(&inner.elem),
