@@ -51,7 +51,7 @@ impl Emitter<'_> {
     fn converted_to_arithmetic(&self, expr: &Expr, ty: Scalar, domain: Domain) -> String {
         if self.type_of(expr) == ty {
             let text = self.expr(expr, domain);
-            return if is_tight(expr) { text } else { format!("({text})") };
+            return if self.is_tight(expr) { text } else { format!("({})", strip(&text)) };
         }
         format!("to<{}>({})", ty.cuda(), self.expr(expr, domain))
     }
@@ -105,6 +105,20 @@ impl Emitter<'_> {
                     args.iter().map(|arg| strip(&self.operand_of(arg, domain)).to_string()).collect();
                 format!("functions::{name}({})", args.join(", "))
             }
+        }
+    }
+
+    /// Whether the text of the expression binds as tightly as a factor.
+    fn is_tight(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Number(number) => *number >= 0.0,
+            Expr::Param(_) | Expr::Var(_) | Expr::Call(..) => true,
+            // A conversion that changes nothing leaves its operand's text.
+            Expr::Convert(ty, inner) => self.type_of(inner) != *ty || self.is_tight(inner),
+            Expr::Unary(op, _) => !matches!(op, UnaryOp::Neg | UnaryOp::Not),
+            Expr::Binary(op, ..) => matches!(op, BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow),
+            Expr::Int(int) => matches!(int, Int::Const(_) | Int::Dim(_) | Int::Scalar(_)),
+            Expr::Predicate(_) | Expr::Compare(..) | Expr::Select(..) => false,
         }
     }
 
@@ -235,17 +249,6 @@ fn arithmetic(ty: Scalar) -> Scalar {
         Scalar::F16 | Scalar::Bf16 | Scalar::Tf32 | Scalar::Float => Scalar::Float,
         Scalar::Int => Scalar::Int,
         Scalar::Bool => Scalar::Bool,
-    }
-}
-
-fn is_tight(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(number) => *number >= 0.0,
-        Expr::Param(_) | Expr::Var(_) | Expr::Call(..) | Expr::Convert(..) => true,
-        Expr::Unary(op, _) => !matches!(op, UnaryOp::Neg | UnaryOp::Not),
-        Expr::Binary(op, ..) => matches!(op, BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow),
-        Expr::Int(int) => matches!(int, Int::Const(_) | Int::Dim(_) | Int::Scalar(_)),
-        Expr::Predicate(_) | Expr::Compare(..) | Expr::Select(..) => false,
     }
 }
 

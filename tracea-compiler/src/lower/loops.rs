@@ -19,7 +19,7 @@ use super::Lowering;
 use super::analysis::{OperandSource, is_tiled, mentions};
 use super::params::{blocks_name, divisor_name, extent_dims};
 use super::values::scalar_of;
-use crate::nest::{AxisId, Dtype, Int, Loop, Op, Stmt as NestStmt, ValueId};
+use crate::nest::{AxisId, Dtype, Int, IntOp, Loop, Op, Stmt as NestStmt, ValueId};
 use crate::program::shared::SharedId;
 use crate::program::{Divisor, Expr, IntText, Stmt, VarId};
 use crate::schedule::{self, ScheduleError};
@@ -50,9 +50,7 @@ struct Level<'n> {
 impl Lowering<'_> {
     pub fn run_loop(&mut self, outer: &Loop) -> Result<(), ScheduleError> {
         let levels = nest_of(outer);
-        let innermost = levels[levels.len() - 1];
-        let fed = self.operands_of(innermost);
-        let levels = if fed.is_empty() { vec![outer] } else { levels };
+        let fed = self.operands_of(levels[levels.len() - 1]);
 
         let running = self.start_running(outer)?;
         for level in &levels {
@@ -65,7 +63,7 @@ impl Lowering<'_> {
         let before = self.operands.len();
         self.masked.clear();
         if fed.is_empty() {
-            self.plain(&bounded[0], &running)?
+            self.plain(&bounded, &running)?
         } else {
             self.ring(&bounded, fed, &running)?
         }
@@ -132,7 +130,10 @@ impl Lowering<'_> {
         }
         let from = match &inner.from {
             Some(from) => {
-                let value = IntText::Max(Box::new(IntText::Int(from.clone())), Box::new(IntText::Const(0)));
+                let value = match from {
+                    Int::Binary(IntOp::Max, _, least) if **least == Int::Const(0) => IntText::Int(from.clone()),
+                    _ => IntText::Max(Box::new(IntText::Int(from.clone())), Box::new(IntText::Const(0))),
+                };
                 let name = format!("{stem}_from");
                 self.out.push(Stmt::Let { name: name.clone(), value });
                 self.shifted.insert(axis);
@@ -164,12 +165,17 @@ impl Lowering<'_> {
         }
     }
 
-    fn plain(&mut self, level: &Level, running: &[VarId]) -> Result<(), ScheduleError> {
+    /// Loops as they are written; those that hold nothing but the next share their running variables.
+    fn plain(&mut self, levels: &[Level], running: &[VarId]) -> Result<(), ScheduleError> {
+        let [level, deeper @ ..] = levels else { return Ok(()) };
         let axis = level.inner.axis;
         let stem = self.names.axis(axis).to_string();
         let tiled = is_tiled(self.nest, axis);
         let limit = if level.inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
         let body = self.nested(|this| {
+            if !deeper.is_empty() {
+                return this.plain(deeper, running);
+            }
             this.block(&level.inner.body)?;
             this.finish_running(level.inner, running)
         })?;

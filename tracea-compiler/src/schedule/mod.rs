@@ -84,7 +84,7 @@ pub fn pinned(
             "stages" => schedule.stages = number(option, 1, 16)?,
             "raster" => schedule.raster = number(option, 1, 1024)?,
             "warps" => match option.values[..] {
-                [m, n] if (1..=32).contains(&(m * n)) => schedule.warps = (m, n),
+                [m, n] if m.checked_mul(n).is_some_and(|warps| (1..=32).contains(&warps)) => schedule.warps = (m, n),
                 _ => return Err(ScheduleError::about("warps", "warps are a pair such as (2, 2), at most 32 in all")),
             },
             axis => {
