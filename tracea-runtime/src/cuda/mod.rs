@@ -4,7 +4,9 @@
 //! plan::Variant ─source─▶ text ─compile (nvrtc) or cache─▶ cubin ─module─▶ a function that a launch enqueues
 //! ```
 //!
-//! Nothing here needs CUDA to be installed: a missing driver or NVRTC is an error that says what was looked for.
+//! Nothing here needs CUDA to be installed: a missing driver or NVRTC is an error that says what was looked for. The environment may
+//! say where things are: `TRACEA_NVRTC` (the library, or a folder that holds it), `TRACEA_CACHE` (the folder of the cubin cache;
+//! empty for none), `TRACEA_CACHE_LIMIT` (its size in MiB, 512 where unset).
 
 mod cache;
 mod compile;
