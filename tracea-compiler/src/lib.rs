@@ -57,7 +57,8 @@ pub fn variants(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<Vec<pla
             }
             if pinned.is_empty() {
                 match lower::lower_chosen(nest, target) {
-                    Ok((program, why)) => variants.push(variant(nest, &program, &why)),
+                    Ok(Some((program, why))) => variants.push(variant(nest, &program, &why)),
+                    Ok(None) => {}
                     Err(error) => errors.at(&kernel.item.sig.ident, error.message),
                 }
             }

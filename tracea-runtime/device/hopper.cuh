@@ -6,6 +6,7 @@
 #include "tracea/kernel.cuh"
 #include "tracea/mbarrier.cuh"
 #include "tracea/panel_tile.cuh"
+#include "tracea/ring.cuh"
 #include "tracea/tma.cuh"
 #include "tracea/warpgroup.cuh"
 #include "tracea/wgdot.cuh"

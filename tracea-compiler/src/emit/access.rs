@@ -10,14 +10,19 @@ impl Emitter<'_> {
         let shared = self.program.shared(copy.shared);
         let to = self.slot(&shared.name, copy.slot.as_ref(), shared);
         let tile = super::tile_name(&shared.name);
+        // A producer's threads come after those that hold tiles.
+        let copies_apart = self.program.producer.is_some();
         match copy.source.form {
             AccessForm::Contiguous { rows, cols } => {
-                let head = format!("copy_rows_async<{tile}, THREADS, {}>({to}, ", self.align(&copy.source));
+                let threads = if copies_apart { "PRODUCERS, {align}, 8, THREADS" } else { "THREADS, {align}" };
+                let threads = threads.replace("{align}", &self.align(&copy.source));
+                let head = format!("copy_rows_async<{tile}, {threads}>({to}, ");
                 let tail = format!(", {});", self.valid_cols(cols));
                 self.lambda(&copy.source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
             AccessForm::Scattered { rows, cols } => {
-                let head = format!("copy_elements<{tile}, THREADS>({to}, ");
+                let threads = if copies_apart { "PRODUCERS, THREADS" } else { "THREADS" };
+                let head = format!("copy_elements<{tile}, {threads}>({to}, ");
                 self.lambda(&copy.source, rows, cols, &head, ");", false, LambdaParams::RowCol);
             }
         }
@@ -121,7 +126,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn align(&self, access: &Access) -> String {
+    pub fn align(&self, access: &Access) -> String {
         format!("ALIGN_{}", self.nest.tensor(access.tensor).name.to_uppercase())
     }
 

@@ -22,18 +22,19 @@ pub fn launch_plan(nest: &Nest, program: &Program, source: String, why: &str) ->
         why: why.to_string(),
         source,
         entry: program.entry.clone(),
-        threads: program.threads,
+        threads: program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads),
         shared_bytes: program.shared_bytes,
         grid,
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
-        max_registers: register_limit(program.threads),
+        max_registers: register_limit(program),
         promised_sass: program.promised_sass.clone(),
     }
 }
 
 /// What the register file holds for one block of these threads; a warp takes registers by eights a thread.
-fn register_limit(threads: u32) -> u32 {
+fn register_limit(program: &Program) -> u32 {
+    let threads = program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads);
     match 65536 / threads.max(1) {
         256.. => 255,
         share => share / 8 * 8,

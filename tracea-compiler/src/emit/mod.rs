@@ -12,7 +12,8 @@ use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, ReduceOp};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::{Layout, LayoutKind};
 use crate::program::{
-    Along, Divisor, Domain, Identity, IntText, Major, MathUnit, Operand, ParamType, Program, Scalar, Stmt, VarId,
+    AccessForm, Along, Divisor, Domain, Identity, IntText, Major, MathUnit, Operand, ParamType, Producer, Program,
+    Scalar, Stmt, Turn, VarId,
 };
 pub use launch::launch_plan;
 use writer::Writer;
@@ -34,7 +35,13 @@ impl<'a> Emitter<'a> {
     fn source(&mut self) {
         let program = self.program;
         self.out.line(format!("// {}: {}", program.kernel, program.schedule));
-        self.out.line("#include \"tracea/kernel.cuh\"");
+        match &program.producer {
+            Some(_) => {
+                self.out.line(format!("#define TRACEA_TILE_THREADS {}", program.threads));
+                self.out.line("#include \"tracea/hopper.cuh\"");
+            }
+            None => self.out.line("#include \"tracea/kernel.cuh\""),
+        }
         self.out.blank();
         self.out.line("namespace tracea {");
         self.out.line("namespace functions {");
@@ -48,7 +55,10 @@ impl<'a> Emitter<'a> {
         self.signature();
         self.out.indent();
         self.grid();
-        self.stmts(&program.body);
+        match &program.producer {
+            Some(producer) => self.roles(producer),
+            None => self.stmts(&program.body),
+        }
         self.out.dedent();
         self.out.line("}");
         self.out.blank();
@@ -59,6 +69,9 @@ impl<'a> Emitter<'a> {
     fn constants(&mut self) {
         let program = self.program;
         self.out.line(format!("constexpr int THREADS = {};", program.threads));
+        if let Some(producer) = &program.producer {
+            self.out.line(format!("constexpr int PRODUCERS = {};", producer.threads));
+        }
         for (axis, block) in &program.blocks {
             if self.nest.axis(*axis).kind != AxisKind::Each {
                 self.out.line(format!("constexpr int {} = {block};", self.block_name(*axis)));
@@ -91,8 +104,9 @@ impl<'a> Emitter<'a> {
         }
         for shared in &self.program.shared {
             self.out.line(format!(
-                "using {} = SharedTile<{}, {}, {}>;",
+                "using {} = {}<{}, {}, {}>;",
                 tile_name(&shared.name),
+                if shared.panels { "PanelTile" } else { "SharedTile" },
                 shared.dtype.cuda(),
                 shared.rows,
                 shared.cols
@@ -117,7 +131,8 @@ impl<'a> Emitter<'a> {
                 ParamType::FastDiv => format!("FastDiv {}", param.name),
             })
             .collect();
-        let head = format!("extern \"C\" __global__ void __launch_bounds__(THREADS) {}(", program.entry);
+        let bounds = if program.producer.is_some() { "THREADS + PRODUCERS, 1" } else { "THREADS" };
+        let head = format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {}(", program.entry);
         self.out.line(head);
         self.out.indent();
         self.out.wrapped(&params, ") {");
@@ -196,6 +211,59 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Barriers ready, then each role's own statements.
+    fn roles(&mut self, producer: &Producer) {
+        let program = self.program;
+        let mut offset = program.barriers_offset;
+        for ring in &program.rings {
+            for side in ["full", "empty"] {
+                self.out.line(format!(
+                    "Barrier* const {}_{side} = reinterpret_cast<Barrier*>(shared + {offset});",
+                    ring.name
+                ));
+                offset += 8 * ring.stages;
+            }
+        }
+        self.out.line("if (threadIdx.x == 0) {");
+        self.out.indent();
+        for ring in &program.rings {
+            let (name, stages) = (&ring.name, ring.stages);
+            self.out.line(format!("for (int stage = 0; stage < {stages}; ++stage) {{"));
+            self.out.indent();
+            self.out.line(format!("mbarrier_init({name}_full + stage, PRODUCERS);"));
+            self.out.line(format!("mbarrier_init({name}_empty + stage, THREADS / 32);"));
+            self.out.dedent();
+            self.out.line("}");
+        }
+        self.out.line("mbarrier_init_fence();");
+        self.out.dedent();
+        self.out.line("}");
+        self.out.line("__syncthreads();");
+        for counter in &program.counters {
+            self.out.line(format!("int {counter} = 0;"));
+        }
+        self.out.line("if (threadIdx.x >= THREADS) {");
+        self.out.indent();
+        self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
+        self.stmts(&producer.body);
+        self.out.dedent();
+        self.out.line("} else {");
+        self.out.indent();
+        self.out.line(format!("setmaxnreg_inc<{}>();", producer.consumer_registers));
+        self.stmts(&program.body);
+        self.out.dedent();
+        self.out.line("}");
+    }
+
+    /// `name_full + slot`, the barrier of a ring's slot.
+    fn barrier(&self, turn: &Turn, side: &str) -> String {
+        let name = &self.program.ring(turn.ring).name;
+        match turn.slot {
+            IntText::Const(0) => format!("{name}_{side}"),
+            _ => format!("{name}_{side} + {}", self.int_text(&turn.slot)),
+        }
+    }
+
     fn stmts(&mut self, stmts: &[Stmt]) {
         for stmt in stmts {
             self.stmt(stmt);
@@ -237,7 +305,35 @@ impl<'a> Emitter<'a> {
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
             Stmt::Wait(pending) => self.out.line(format!("cp_async_wait<{pending}>();")),
-            Stmt::Barrier => self.out.line("__syncthreads();"),
+            Stmt::Barrier => self.out.line("tile_barrier();"),
+            Stmt::Fence => self.out.line("fence_proxy_async();"),
+            Stmt::WaitFull(turn) => {
+                self.out.line(format!("mbarrier_wait({}, {});", self.barrier(turn, "full"), self.int_text(&turn.phase)))
+            }
+            Stmt::Release(turn) => {
+                self.out.line(format!("if (lane_index() == 0) mbarrier_arrive({});", self.barrier(turn, "empty")))
+            }
+            Stmt::Acquire(turn) => self.out.line(format!(
+                "mbarrier_wait({}, {} ^ 1);",
+                self.barrier(turn, "empty"),
+                self.factor(&turn.phase)
+            )),
+            Stmt::Publish { turn, copies } => {
+                // Only cp.async can complete on a barrier by itself; it takes 4 bytes or more.
+                let conditions: Vec<String> = copies
+                    .iter()
+                    .map(|copy| match copy.form {
+                        AccessForm::Contiguous { .. } => format!("{} >= 4", self.align(copy)),
+                        AccessForm::Scattered { .. } => "false".into(),
+                    })
+                    .collect();
+                self.out.line(format!("publish<({})>({});", conditions.join(" && "), self.barrier(turn, "full")));
+            }
+            Stmt::Advance(counter) => self.out.line(format!("++{counter};")),
+            Stmt::DotWait { pending, results } => {
+                let names: Vec<&str> = results.iter().map(|var| self.program.var(*var).name.as_str()).collect();
+                self.out.line(format!("wgdot_wait<{pending}>({});", names.join(", ")));
+            }
             Stmt::Load { target, source } => self.load(*target, source),
             Stmt::Store { value, target, staging } => self.store(*value, target, *staging),
             Stmt::Dot(dot) => {
@@ -247,9 +343,11 @@ impl<'a> Emitter<'a> {
                 let (a, b) = (self.operand(&dot.a, dot.k), self.operand(&dot.b, dot.k));
                 let function = match dot.unit {
                     MathUnit::Mma => "dot",
+                    MathUnit::Wgmma => "wgdot_issue",
                     MathUnit::Fma => "dot_fma",
                 };
-                self.out.line(format!("{function}<{}, {}>({}, {a}, {b});", layout.name, dot.k, target.name));
+                let mode = if dot.overwrite { ", false" } else { "" };
+                self.out.line(format!("{function}<{}, {}>({}, {a}, {b}{mode});", layout.name, dot.k, target.name));
             }
             Stmt::Reduce { op, value, target, along } => {
                 let op = match op {
@@ -369,11 +467,12 @@ impl<'a> Emitter<'a> {
             Operand::Shared { shared, slot, major } => {
                 let shared = self.program.shared(*shared);
                 let (kind, other) = match major {
-                    Major::K => ("SharedKMajor", shared.rows),
-                    Major::Mn => ("SharedMnMajor", shared.cols),
+                    Major::K => ("KMajor", shared.rows),
+                    Major::Mn => ("MnMajor", shared.cols),
                 };
+                let storage = if shared.panels { "Panel" } else { "Shared" };
                 format!(
-                    "{kind}<{}, {other}, {k}>{{{}}}",
+                    "{storage}{kind}<{}, {other}, {k}>{{{}}}",
                     shared.dtype.cuda(),
                     self.slot(&shared.name, slot.as_ref(), shared)
                 )

@@ -3,6 +3,7 @@
 use super::Lowering;
 use super::analysis::{OperandSource, untransposed};
 use super::loops::Resident;
+use super::roles::Role;
 use crate::nest::{AxisId, Dtype, Op, ValueId};
 use crate::program::layout::LayoutKind;
 use crate::program::shared::{Shared, SharedId};
@@ -28,19 +29,73 @@ impl Lowering<'_> {
                 self.nest.axis(n).name
             )));
         }
+        let own_site = self.own_operands(id, [(&a_source, m), (&b_source, n)], k, dtype);
         let a = self.operand(&a_source, k, m, dtype, true)?;
         let b = self.operand(&b_source, k, n, dtype, false)?;
-        let unit = if dtype == Dtype::F32 { MathUnit::Fma } else { MathUnit::Mma };
-        self.promise(match dtype {
-            Dtype::F16 => "HMMA.16816.F32",
-            Dtype::Bf16 => "HMMA.16816.F32.BF16",
-            Dtype::Tf32 => "HMMA.1688.F32.TF32",
-            _ => "FFMA",
-        });
         let block = self.schedule.blocks[k.index()].unwrap_or(1);
-        self.masked.retain(|(var, ..)| *var != target);
-        self.out.push(Stmt::Dot(Dot { target, k: block, a, b, unit }));
+        if self.role == Role::All {
+            let unit = if dtype == Dtype::F32 { MathUnit::Fma } else { MathUnit::Mma };
+            self.promise(match dtype {
+                Dtype::F16 => "HMMA.16816.F32",
+                Dtype::Bf16 => "HMMA.16816.F32.BF16",
+                Dtype::Tf32 => "HMMA.1688.F32.TF32",
+                _ => "FFMA",
+            });
+            self.out.push(Stmt::Dot(Dot { target, overwrite: false, k: block, a, b, unit }));
+            return Ok(());
+        }
+        self.await_operands(id);
+        self.promise("HGMMA");
+        let overwrite = self.drop_zero(target);
+        self.out.push(Stmt::Dot(Dot { target, overwrite, k: block, a, b, unit: MathUnit::Wgmma }));
+        self.out.push(Stmt::DotWait { pending: 0, results: vec![target] });
+        self.release_operands(id);
+        if let Some((site, before)) = own_site {
+            self.leave_once(&site);
+            self.operands.truncate(before);
+        }
         Ok(())
+    }
+
+    /// A consumer's dot outside of every feeding loop brings its operands itself.
+    fn own_operands(
+        &mut self,
+        id: ValueId,
+        sources: [(&OperandSource, AxisId); 2],
+        k: AxisId,
+        dtype: Dtype,
+    ) -> Option<(super::roles::Site, usize)> {
+        if self.role == Role::All {
+            return None;
+        }
+        let mut missing: Vec<(Resident, Dtype)> = Vec::new();
+        for (source, other) in sources {
+            let OperandSource::Tensor { load, major, .. } = source else { continue };
+            let wanted = self.resident_key(self.first_like(*load), *major, k, other);
+            let mut known = self.operands.iter().chain(missing.iter().map(|(resident, _)| resident));
+            if !known.any(|resident| resident.matches(&wanted)) {
+                missing.push((wanted, dtype));
+            }
+        }
+        let before = self.operands.len();
+        (!missing.is_empty()).then(|| (self.consume_once(id, missing), before))
+    }
+
+    /// A product that was just set to zero is overwritten instead: true where the zeros went.
+    fn drop_zero(&mut self, target: VarId) -> bool {
+        let zero = self.out.iter().rposition(|stmt| {
+            matches!(stmt, Stmt::Map { target: to, value: crate::program::Expr::Number(number), unless_all: None }
+                if *to == target && *number == 0.0)
+        });
+        let Some(at) = zero else { return false };
+        // Nothing between the zeros and the product touches the target.
+        let untouched = self.out[at + 1..].iter().all(|stmt| {
+            matches!(stmt, Stmt::WaitFull(_) | Stmt::Fence | Stmt::Line(_) | Stmt::Let { .. } | Stmt::Declare(_))
+        });
+        if untouched {
+            self.out.remove(at);
+        }
+        untouched
     }
 
     pub fn promise(&mut self, sass: &str) {
@@ -102,14 +157,22 @@ impl Lowering<'_> {
         stages: u32,
         slot: Option<crate::program::IntText>,
     ) -> Resident {
-        let block = |axis: AxisId| self.schedule.blocks[axis.index()].unwrap_or(1);
-        let Op::Load { tensor, .. } = &self.nest.value(wanted.load).op else { return wanted };
-        let name = self.nest.tensor(*tensor).name.clone();
-        let (rows, cols) = (block(wanted.rows), block(wanted.cols));
-        wanted.shared = self.shared(&format!("{name}_shared"), dtype, rows, cols, stages);
+        self.make_buffer(&mut wanted, dtype, stages, "shared");
         wanted.slot = slot.clone();
         self.copy(&wanted, slot);
         wanted
+    }
+
+    /// Shared memory for an operand's tile, `stages` times.
+    pub fn make_buffer(&mut self, operand: &mut Resident, dtype: Dtype, stages: u32, suffix: &str) {
+        let block = |axis: AxisId| self.schedule.blocks[axis.index()].unwrap_or(1);
+        let Op::Load { tensor, .. } = &self.nest.value(operand.load).op else { return };
+        let name = format!("{}_{suffix}", self.nest.tensor(*tensor).name);
+        let (rows, cols) = (block(operand.rows), block(operand.cols));
+        operand.shared = self.shared(&name, dtype, rows, cols, stages);
+        let buffer = &mut self.program.shared[operand.shared.0 as usize];
+        buffer.panels = self.role != Role::All;
+        buffer.fed = self.role != Role::All;
     }
 
     pub fn copy(&mut self, resident: &Resident, slot: Option<crate::program::IntText>) {
@@ -124,7 +187,7 @@ impl Lowering<'_> {
     pub fn shared(&mut self, name: &str, dtype: Dtype, rows: u32, cols: u32, stages: u32) -> SharedId {
         let id = SharedId(self.program.shared.len() as u32);
         let name = self.names.fresh(name);
-        self.program.shared.push(Shared { name, dtype, rows, cols, stages, offset: 0 });
+        self.program.shared.push(Shared { name, dtype, rows, cols, stages, panels: false, fed: false, offset: 0 });
         id
     }
 
@@ -161,6 +224,10 @@ impl Lowering<'_> {
         }
         let shared = self.shared("staged", dtype, rows, cols, 1);
         self.out.push(Stmt::Stage { value: var, shared });
+        if self.role != Role::All {
+            self.program.shared[shared.0 as usize].panels = true;
+            self.out.push(Stmt::Fence);
+        }
         let major = if col == k { Major::K } else { Major::Mn };
         Ok(Operand::Shared { shared, slot: None, major })
     }

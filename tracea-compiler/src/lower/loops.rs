@@ -18,6 +18,7 @@
 use super::Lowering;
 use super::analysis::{OperandSource, is_tiled, mentions};
 use super::params::{blocks_name, divisor_name, extent_dims};
+use super::roles::{Role, step_loop};
 use super::values::scalar_of;
 use crate::nest::{AxisId, Dtype, Int, IntOp, Loop, Op, Stmt as NestStmt, ValueId};
 use crate::program::shared::SharedId;
@@ -41,10 +42,10 @@ impl Resident {
 }
 
 /// One loop of a nest, with the names of its first and last coordinate.
-struct Level<'n> {
-    inner: &'n Loop,
+pub struct Level<'n> {
+    pub inner: &'n Loop,
     from: IntText,
-    steps: IntText,
+    pub steps: IntText,
 }
 
 impl Lowering<'_> {
@@ -62,10 +63,10 @@ impl Lowering<'_> {
         let bounded: Vec<Level> = levels.iter().map(|level| self.bounds_of(level)).collect();
         let before = self.operands.len();
         self.masked.clear();
-        if fed.is_empty() {
-            self.plain(&bounded, &running)?
-        } else {
-            self.ring(&bounded, fed, &running)?
+        match (fed.is_empty(), self.role) {
+            (true, _) => self.plain(&bounded, &running)?,
+            (false, Role::All) => self.ring(&bounded, fed, &running)?,
+            (false, _) => self.consume(&bounded, fed, &running)?,
         }
         self.operands.truncate(before);
         self.masked.clear();
@@ -90,7 +91,7 @@ impl Lowering<'_> {
         Ok(running)
     }
 
-    fn finish_running(&mut self, inner: &Loop, running: &[VarId]) -> Result<(), ScheduleError> {
+    pub fn finish_running(&mut self, inner: &Loop, running: &[VarId]) -> Result<(), ScheduleError> {
         let mut moves = Vec::new();
         for (carried, var) in inner.carried.iter().zip(running) {
             let domain = self.program.var(*var).domain;
@@ -117,7 +118,7 @@ impl Lowering<'_> {
     }
 
     /// Names the loop's limits where they are not 0 and the extent.
-    fn bounds_of<'n>(&mut self, inner: &'n Loop) -> Level<'n> {
+    pub fn bounds_of<'n>(&mut self, inner: &'n Loop) -> Level<'n> {
         let axis = inner.axis;
         let stem = self.names.axis(axis).to_string();
         if let Some(until) = &inner.until {
@@ -168,10 +169,6 @@ impl Lowering<'_> {
     /// Loops as they are written; those that hold nothing but the next share their running variables.
     fn plain(&mut self, levels: &[Level], running: &[VarId]) -> Result<(), ScheduleError> {
         let [level, deeper @ ..] = levels else { return Ok(()) };
-        let axis = level.inner.axis;
-        let stem = self.names.axis(axis).to_string();
-        let tiled = is_tiled(self.nest, axis);
-        let limit = if level.inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
         let body = self.nested(|this| {
             if !deeper.is_empty() {
                 return this.plain(deeper, running);
@@ -179,6 +176,16 @@ impl Lowering<'_> {
             this.block(&level.inner.body)?;
             this.finish_running(level.inner, running)
         })?;
+        self.plain_loop(level, body);
+        Ok(())
+    }
+
+    /// A loop by blocks, or one by one, in one variable.
+    pub fn plain_loop(&mut self, level: &Level, body: Vec<Stmt>) {
+        let axis = level.inner.axis;
+        let stem = self.names.axis(axis).to_string();
+        let tiled = is_tiled(self.nest, axis);
+        let limit = if level.inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
         self.out.push(Stmt::For {
             var: if tiled { format!("{stem}0") } else { stem },
             from: level.from.clone(),
@@ -187,7 +194,6 @@ impl Lowering<'_> {
             unroll: false,
             body,
         });
-        Ok(())
     }
 
     fn ring(&mut self, levels: &[Level], fed: Vec<(Resident, Dtype)>, running: &[VarId]) -> Result<(), ScheduleError> {
@@ -209,19 +215,11 @@ impl Lowering<'_> {
             self.out.push(Stmt::Wait(0));
         }
 
-        let total = levels[1..].iter().fold(levels[0].steps.clone(), |product, level| {
-            IntText::Mul(Box::new(product), Box::new(level.steps.clone()))
-        });
-        let steps = self.names.fresh("steps");
-        self.out.push(Stmt::Let { name: steps.clone(), value: total });
+        let steps = self.total_steps(levels);
 
         let mut ring = Vec::new();
         for (mut wanted, dtype) in moving {
-            let block = |axis: AxisId| self.schedule.blocks[axis.index()].unwrap_or(1);
-            let Op::Load { tensor, .. } = &self.nest.value(wanted.load).op else { continue };
-            let name = format!("{}_ring", self.nest.tensor(*tensor).name);
-            let (rows, cols) = (block(wanted.rows), block(wanted.cols));
-            wanted.shared = self.shared(&name, dtype, rows, cols, stages);
+            self.make_buffer(&mut wanted, dtype, stages, "ring");
             wanted.slot = Some(IntText::name("slot"));
             ring.push(wanted);
         }
@@ -262,14 +260,7 @@ impl Lowering<'_> {
             this.block(&innermost.body)?;
             this.finish_running(innermost, running)
         })?;
-        self.out.push(Stmt::For {
-            var: "step".into(),
-            from: IntText::Const(0),
-            until: IntText::Name(steps),
-            step: 1,
-            unroll: false,
-            body,
-        });
+        self.out.push(step_loop(steps, body));
         if !ring.is_empty() {
             self.out.push(Stmt::Wait(0));
         }
@@ -285,7 +276,7 @@ impl Lowering<'_> {
     }
 
     /// Takes a step of the joined loop apart into the coordinates of its levels.
-    fn coordinates(&mut self, levels: &[Level], step: &str) {
+    pub fn coordinates(&mut self, levels: &[Level], step: &str) {
         let mut rest = IntText::name(step);
         for (at, level) in levels.iter().enumerate().rev() {
             if at == 0 {
@@ -337,7 +328,7 @@ impl Lowering<'_> {
     }
 
     /// Whether a loop variable changes what the operand holds.
-    fn moves(&self, resident: &Resident, axes: &[AxisId]) -> bool {
+    pub fn moves(&self, resident: &Resident, axes: &[AxisId]) -> bool {
         let Op::Load { index, .. } = &self.nest.value(resident.load).op else { return true };
         axes.iter().any(|axis| {
             resident.rows == *axis
@@ -374,7 +365,7 @@ fn block_bound(int: &Int, axis: AxisId) -> bool {
 }
 
 /// The loop and the loops that each hold nothing else: they run as one, unless an inner one's bounds depend on an outer one.
-fn nest_of(outer: &Loop) -> Vec<&Loop> {
+pub fn nest_of(outer: &Loop) -> Vec<&Loop> {
     let mut levels = vec![outer];
     let mut current = outer;
     while let [NestStmt::Loop(inner)] = &current.body.stmts[..] {

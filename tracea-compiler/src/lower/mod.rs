@@ -5,6 +5,7 @@
 //! - [`access`] turns index expressions into rows and bounds checks;
 //! - [`values`] turns element-wise work into loops over registers;
 //! - [`loops`] makes loops, and rings where a loop feeds dots;
+//! - [`roles`] splits copying from multiplying where a target has warp roles;
 //! - [`dots`], [`stores`] place products and results;
 //! - [`crate::program::shared`] and [`crate::program::barriers`] then lay out shared memory and place barriers.
 
@@ -15,15 +16,17 @@ mod dots;
 mod loops;
 mod names;
 mod params;
+mod roles;
 mod stores;
 mod values;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
-use crate::program::{self, Program, Stmt, VarId, barriers, pressure, shared};
-use crate::schedule::target::Target;
+use crate::program::{self, Producer, Program, Stmt, VarId, barriers, pressure, shared};
+use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::Facts;
 pub use params::extent_dims;
+use roles::Role;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lowers under a pinned schedule.
@@ -50,11 +53,16 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
 }
 
 /// Lowers under a schedule of the compiler's own.
-pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<(Program, String), ScheduleError> {
+///
+/// `None` where the kernel has no use for what the target adds: the code for an older one serves there.
+pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<(Program, String)>, ScheduleError> {
     let facts = Facts::of(nest);
     let mut schedule = schedule::choose::start(nest, &facts, target);
+    if target.pipeline == Pipeline::WarpRoles && schedule::check(nest, &facts, &schedule).is_err() {
+        return Ok(None);
+    }
     let mut program = lower(nest, &facts, &schedule)?;
-    while pressure::peak(&program) > schedule::choose::REGISTERS
+    while pressure::peak(&program) > schedule::choose::registers(target)
         && schedule::choose::lighten(nest, &facts, &mut schedule)
     {
         program = lower(nest, &facts, &schedule)?;
@@ -66,7 +74,7 @@ pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<(Program, St
             fitted = lower(nest, &facts, &tried)?;
         }
         if fitted.shared_bytes <= limit {
-            return Ok((fitted, schedule.why));
+            return Ok(Some((fitted, schedule.why)));
         }
     }
     Err(ScheduleError::new(format!(
@@ -78,11 +86,27 @@ pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<(Program, St
 
 fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, ScheduleError> {
     schedule::check(nest, facts, schedule)?;
-    let mut lowering = Lowering::new(nest, facts, schedule)?;
+    let role = match schedule.target.pipeline {
+        Pipeline::CommitGroups => Role::All,
+        Pipeline::WarpRoles => Role::Consumer,
+    };
+    let mut lowering = Lowering::new(nest, facts, schedule, role)?;
     lowering.block(&nest.body)?;
-    let mut program = lowering.finish();
-    program.body = std::mem::take(&mut lowering.out);
-    shared::plan(&mut program, lowering.scratch);
+    let (sites, mut scratch) = (lowering.sites, lowering.scratch);
+    let mut program = Program { body: lowering.out, ..lowering.program };
+    if role == Role::Consumer {
+        let mut producing = Lowering::new(nest, facts, schedule, Role::Producer)?;
+        producing.program = program;
+        producing.sites = sites;
+        producing.produce(&nest.body)?;
+        scratch = scratch.max(producing.scratch);
+        let (registers, consumer_registers) = schedule.role_registers();
+        let producer =
+            Producer { threads: schedule::PRODUCER_THREADS, registers, consumer_registers, body: producing.out };
+        program = Program { producer: Some(producer), ..producing.program };
+    }
+    params::prune(nest, &mut program);
+    shared::plan(&mut program, scratch);
     barriers::place(&mut program);
     Ok(program)
 }
@@ -107,6 +131,10 @@ struct Lowering<'a> {
     limited: BTreeSet<AxisId>,
     /// Shared tiles that hold a tensor's operand tile while a loop runs.
     operands: Vec<loops::Resident>,
+    role: Role,
+    /// Where consumers take operands from rings: all so far, and those that enclose the current statement.
+    sites: Vec<roles::Site>,
+    open: Vec<roles::Site>,
     /// Registers whose elements past an axis' end hold a neutral value.
     masked: Vec<(VarId, AxisId, program::Identity)>,
     scratch: u32,
@@ -114,7 +142,7 @@ struct Lowering<'a> {
 }
 
 impl<'a> Lowering<'a> {
-    fn new(nest: &'a Nest, facts: &'a Facts, schedule: &'a Schedule) -> Result<Self, ScheduleError> {
+    fn new(nest: &'a Nest, facts: &'a Facts, schedule: &'a Schedule, role: Role) -> Result<Self, ScheduleError> {
         let skipped = analysis::operand_only(nest, facts);
         let domains = domains::Domains::choose(nest, facts, schedule, &skipped)?;
         let names = names::Names::new(nest);
@@ -134,15 +162,13 @@ impl<'a> Lowering<'a> {
             shifted: BTreeSet::new(),
             limited: BTreeSet::new(),
             operands: Vec::new(),
+            role,
+            sites: Vec::new(),
+            open: Vec::new(),
             masked: Vec::new(),
             scratch: 0,
             out: Vec::new(),
         })
-    }
-
-    fn finish(&mut self) -> Program {
-        params::prune(self.nest, &mut self.program, &self.out);
-        self.program.clone()
     }
 
     fn block(&mut self, block: &Block) -> Result<(), ScheduleError> {

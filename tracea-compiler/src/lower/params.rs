@@ -22,6 +22,9 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         schedule: schedule.text(nest),
         file: nest.file.clone(),
         threads: schedule.threads(),
+        producer: None,
+        rings: Vec::new(),
+        counters: Vec::new(),
         names: program::Names {
             tensors: names.tensors().to_vec(),
             dims: names.dims().to_vec(),
@@ -40,6 +43,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         layouts: domains.layouts.clone(),
         shared: Vec::new(),
         scratch: (0, 0),
+        barriers_offset: 0,
         shared_bytes: 0,
         vars: Vec::new(),
         body: Vec::new(),
@@ -142,7 +146,7 @@ struct Used<'a> {
 }
 
 /// Drops the parameters that no statement reads.
-pub fn prune(nest: &Nest, program: &mut Program, body: &[Stmt]) {
+pub fn prune(nest: &Nest, program: &mut Program) {
     let dim_names = program.names.dims.clone();
     let mut used = Used {
         nest,
@@ -156,7 +160,8 @@ pub fn prune(nest: &Nest, program: &mut Program, body: &[Stmt]) {
     for axis in &nest.grid {
         used.extent(*axis);
     }
-    used.stmts(body);
+    used.stmts(&program.body);
+    program.producer.iter().for_each(|producer| used.stmts(&producer.body));
     let flats: Vec<String> = used.names.iter().cloned().collect();
     program.params.retain(|param| match &param.arg {
         plan::Arg::Pointer(tensor) | plan::Arg::Stride(tensor, _) => used.tensors.contains(&TensorId(*tensor as u32)),
@@ -196,6 +201,13 @@ impl Used<'_> {
                 | Stmt::Commit
                 | Stmt::Wait(_)
                 | Stmt::Barrier
+                | Stmt::Fence
+                | Stmt::WaitFull(_)
+                | Stmt::Release(_)
+                | Stmt::Acquire(_)
+                | Stmt::Publish { .. }
+                | Stmt::Advance(_)
+                | Stmt::DotWait { .. }
                 | Stmt::Dot(_)
                 | Stmt::Reduce { .. }
                 | Stmt::Exchange { .. }

@@ -22,7 +22,13 @@ pub struct Program {
     pub target: String,
     pub schedule: String,
     pub file: String,
+    /// Threads that hold tiles; a producer's come on top.
     pub threads: u32,
+    /// Where copying has threads of its own.
+    pub producer: Option<Producer>,
+    pub rings: Vec<Ring>,
+    /// Integers that count a role's steps through its rings, from 0.
+    pub counters: Vec<String>,
     pub names: Names,
     /// Axes whose limit is a variable of its own, not their extent.
     pub limited: Vec<AxisId>,
@@ -36,12 +42,42 @@ pub struct Program {
     pub shared: Vec<Shared>,
     /// Where reductions and exchanges pass values between warps: offset and size in bytes.
     pub scratch: (u32, u32),
+    /// Where the rings' barriers begin.
+    pub barriers_offset: u32,
     pub shared_bytes: u32,
     pub vars: Vec<Var>,
     pub body: Vec<Stmt>,
     /// Tensors whose alignment is a compile-time constant of the source.
     pub aligned: Vec<TensorId>,
     pub promised_sass: Vec<String>,
+}
+
+/// A warpgroup that only copies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Producer {
+    pub threads: u32,
+    /// Registers a thread of each role, for `setmaxnreg`.
+    pub registers: u32,
+    pub consumer_registers: u32,
+    pub body: Vec<Stmt>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RingId(pub u32);
+
+/// Buffers that are filled and freed together: a full and an empty barrier for each stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ring {
+    pub name: String,
+    pub stages: u32,
+}
+
+/// Which slot of a ring, and the parity of its current round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    pub ring: RingId,
+    pub slot: IntText,
+    pub phase: IntText,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +183,28 @@ pub enum Stmt {
     Copy(Copy),
     Commit,
     Wait(u32),
+    /// All threads that hold tiles.
     Barrier,
+    /// Ordinary accesses to shared memory come before the tensor cores' and TMA's.
+    Fence,
+    /// Consumer: until the slot is full.
+    WaitFull(Turn),
+    /// Consumer: the slot may be filled again.
+    Release(Turn),
+    /// Producer: until the slot is empty.
+    Acquire(Turn),
+    /// Producer: full once these copies have landed.
+    Publish {
+        turn: Turn,
+        copies: Vec<Access>,
+    },
+    /// One step further in the rings that the counter counts.
+    Advance(String),
+    /// Until at most so many issued products are under way; the results may be read.
+    DotWait {
+        pending: u32,
+        results: Vec<VarId>,
+    },
     /// global → registers
     Load {
         target: VarId,
@@ -302,8 +359,9 @@ pub struct Copy {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dot {
-    /// Accumulated into.
+    /// Accumulated into, or overwritten.
     pub target: VarId,
+    pub overwrite: bool,
     pub k: u32,
     pub a: Operand,
     pub b: Operand,
@@ -314,6 +372,8 @@ pub struct Dot {
 pub enum MathUnit {
     /// `mma.sync` by 16-bit or tf32 operands.
     Mma,
+    /// `wgmma`: asynchronous, by warpgroups.
+    Wgmma,
     /// Fused multiply-add in f32.
     Fma,
 }
@@ -346,6 +406,9 @@ impl Program {
     }
     pub fn layout(&self, id: LayoutId) -> &Layout {
         &self.layouts[id.0 as usize]
+    }
+    pub fn ring(&self, id: RingId) -> &Ring {
+        &self.rings[id.0 as usize]
     }
     pub fn shared(&self, id: SharedId) -> &Shared {
         &self.shared[id.0 as usize]

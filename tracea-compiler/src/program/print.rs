@@ -23,6 +23,12 @@ impl fmt::Display for Program {
                 shared.offset
             )?;
         }
+        if let Some(producer) = &self.producer {
+            writeln!(f, "producer, {} threads", producer.threads)?;
+            self.stmts(f, &producer.body, 1)?;
+            writeln!(f, "consumers, {} threads", self.threads)?;
+            return self.stmts(f, &self.body, 1);
+        }
         self.stmts(f, &self.body, 0)
     }
 }
@@ -53,6 +59,13 @@ impl Program {
                 Stmt::Commit => write!(f, "commit")?,
                 Stmt::Wait(pending) => write!(f, "wait {pending}")?,
                 Stmt::Barrier => write!(f, "barrier")?,
+                Stmt::Fence => write!(f, "fence")?,
+                Stmt::WaitFull(turn) => write!(f, "wait full {}", self.ring(turn.ring).name)?,
+                Stmt::Release(turn) => write!(f, "release {}", self.ring(turn.ring).name)?,
+                Stmt::Acquire(turn) => write!(f, "acquire {}", self.ring(turn.ring).name)?,
+                Stmt::Publish { turn, .. } => write!(f, "publish {}", self.ring(turn.ring).name)?,
+                Stmt::Advance(counter) => write!(f, "advance {counter}")?,
+                Stmt::DotWait { pending, .. } => write!(f, "wait for dots, {pending} pending")?,
                 Stmt::Load { target, source } => {
                     write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?
                 }
@@ -64,8 +77,9 @@ impl Program {
                 }
                 Stmt::Dot(dot) => write!(
                     f,
-                    "dot {} += {} . {} by {:?}",
+                    "dot {} {} {} . {} by {:?}",
                     self.var(dot.target).name,
+                    if dot.overwrite { "=" } else { "+=" },
                     self.operand(&dot.a),
                     self.operand(&dot.b),
                     dot.unit

@@ -17,6 +17,10 @@ pub struct Shared {
     pub rows: u32,
     pub cols: u32,
     pub stages: u32,
+    /// Columns in panels of 128 bytes, as `wgmma` reads them.
+    pub panels: bool,
+    /// A producer fills it, ahead of the consumers' statements.
+    pub fed: bool,
     /// Bytes from the start of dynamic shared memory.
     pub offset: u32,
 }
@@ -40,7 +44,8 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     for (at, stmt) in program.body.iter().enumerate() {
         visit(stmt, &mut |id| {
             let life = &mut lives[id.0 as usize];
-            *life = Some(life.map_or((at, at), |(from, _)| (from, at)));
+            let first = if program.shared[id.0 as usize].fed { 0 } else { at };
+            *life = Some(life.map_or((first, at), |(from, _)| (from, at)));
         });
     }
     let mut order: Vec<usize> = (0..count).filter(|&i| lives[i].is_some()).collect();
@@ -67,7 +72,9 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
         placed.push(i);
     }
     program.scratch = (total, scratch_bytes);
-    program.shared_bytes = total + scratch_bytes;
+    program.barriers_offset = (total + scratch_bytes).next_multiple_of(8);
+    let barriers: u32 = program.rings.iter().map(|ring| 2 * ring.stages * 8).sum();
+    program.shared_bytes = if barriers > 0 { program.barriers_offset + barriers } else { total + scratch_bytes };
 }
 
 fn lives_meet(a: Option<(usize, usize)>, b: Option<(usize, usize)>) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A starting point that [`crate::lower`] then fits into shared memory: fewer stages first, then smaller loop blocks.
 
-use super::target::Target;
+use super::target::{Pipeline, Target};
 use super::{Schedule, known_extent};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
 use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt};
@@ -24,7 +24,10 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
     let mut schedule = Schedule {
         target,
         blocks: vec![None; nest.axes.len()],
-        warps: warps(nest, facts),
+        warps: match target.pipeline {
+            Pipeline::CommitGroups => warps(nest, facts),
+            Pipeline::WarpRoles => (8, 1),
+        },
         stages: 4,
         raster: 8,
         why: String::new(),
@@ -33,8 +36,8 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         let id = AxisId(index as u32);
         schedule.blocks[index] = match axis.kind {
             AxisKind::Each => None,
-            AxisKind::Whole => known_extent(nest, id).map(|size| whole_block(size, roles[index])),
-            AxisKind::Tiled => Some(block(nest, facts, id, &roles)),
+            AxisKind::Whole => known_extent(nest, id).map(|size| whole_block(size, roles[index], target)),
+            AxisKind::Tiled => Some(block(nest, facts, id, &roles, target)),
         };
     }
     if facts.dots.is_empty() {
@@ -110,14 +113,32 @@ fn warps(nest: &Nest, facts: &Facts) -> (u32, u32) {
     }
 }
 
-fn whole_block(size: i64, roles: Roles) -> u32 {
+fn whole_block(size: i64, roles: Roles, target: &Target) -> u32 {
     let size = size.clamp(1, 1 << 20) as u32;
-    if roles.m || roles.n || roles.k { size.next_multiple_of(16) } else { size.next_power_of_two() }
+    let step = match target.pipeline {
+        Pipeline::CommitGroups => 16,
+        Pipeline::WarpRoles => 64,
+    };
+    if roles.m || roles.n || roles.k { size.next_multiple_of(step) } else { size.next_power_of_two() }
 }
 
-fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles]) -> u32 {
+/// A dot's axis where warpgroups multiply.
+fn warpgroup_block(role: Roles, known: Option<u32>) -> u32 {
+    let wanted = match (role.m, role.n, role.k) {
+        (true, ..) => 128,
+        (_, true, false) => 256,
+        (_, true, true) => 128,
+        _ => 64,
+    };
+    if role.m { wanted } else { known.map_or(wanted, |size| wanted.min(size.next_multiple_of(64))) }
+}
+
+fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Target) -> u32 {
     let role = roles[axis.index()];
     let known = known_extent(nest, axis).map(|size| size.clamp(1, 1 << 20) as u32);
+    if (role.m || role.n || role.k) && target.pipeline == Pipeline::WarpRoles {
+        return warpgroup_block(role, known);
+    }
     if role.m || role.n || role.k {
         let wanted = match (role.m || role.n, role.k) {
             (true, false) => 128,
@@ -149,8 +170,14 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles]) -> u32 {
     }
 }
 
-/// What a thread's values may take of its 255 registers; addresses and loop counters need the rest.
-pub const REGISTERS: u32 = 196;
+/// What a thread's values may take of its registers; addresses and loop counters need the rest. Consumers of a ring copy
+/// nothing, so they need fewer of those, and their fragments stay in shared memory.
+pub fn registers(target: &Target) -> u32 {
+    match target.pipeline {
+        Pipeline::CommitGroups => 196,
+        Pipeline::WarpRoles => 226,
+    }
+}
 
 /// Takes registers off every thread: more warps, then narrower column blocks; false where neither is left.
 pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
@@ -163,6 +190,13 @@ pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         .map(|dot| dot.n)
         .filter(|n| nest.axis(*n).kind == AxisKind::Tiled && schedule.blocks[n.index()].unwrap_or(0) > 32)
         .max_by_key(|n| schedule.blocks[n.index()]);
+    if schedule.target.pipeline == Pipeline::WarpRoles {
+        // Panels hold 64 columns.
+        return columns.filter(|n| schedule.blocks[n.index()].unwrap_or(0) > 64).is_some_and(|n| {
+            schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| (block / 2).next_multiple_of(64));
+            true
+        });
+    }
     let (m, n) = schedule.warps;
     // More warps keep the tile, and with it the operands' reuse.
     match columns {
@@ -198,7 +232,7 @@ pub fn shrink(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         return true;
     }
     let least = |axis: AxisId| {
-        let mut least = 16;
+        let mut least = if schedule.target.pipeline == Pipeline::WarpRoles { 64 } else { 16 };
         for dot in &facts.dots {
             if dot.m == axis {
                 least = least.max(16 * schedule.warps.0);

@@ -5,10 +5,11 @@ pub mod layouts;
 pub mod spec;
 pub mod target;
 
-use crate::lower::analysis::Facts;
-use crate::nest::{AxisKind, Extent, Nest};
+use crate::lower::analysis::{Facts, OperandSource};
+use crate::nest::{AxisId, AxisKind, Extent, Nest};
+use crate::program::Major;
 use spec::{ScheduleOption, ScheduleSpec};
-use target::Target;
+use target::{Pipeline, Target};
 
 /// How one nest runs on one target.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +43,20 @@ impl ScheduleError {
     }
 }
 
+/// A producer warpgroup.
+pub const PRODUCER_THREADS: u32 = 128;
+
 impl Schedule {
+    /// Registers a thread of the producer and of the consumers: a warpgroup's share of the register file, moved by
+    /// `setmaxnreg` to those who hold accumulators.
+    pub fn role_registers(&self) -> (u32, u32) {
+        match self.threads() / 128 {
+            1 => (56, 248),
+            2 => (88, 208),
+            _ => (32, 160),
+        }
+    }
+
     pub fn threads(&self) -> u32 {
         32 * self.warps.0 * self.warps.1
     }
@@ -58,7 +72,10 @@ impl Schedule {
         if self.stages > 1 {
             parts.push(format!("stages = {}", self.stages));
         }
-        parts.push(format!("warps = ({}, {})", self.warps.0, self.warps.1));
+        parts.push(match self.target.pipeline {
+            Pipeline::CommitGroups => format!("warps = ({}, {})", self.warps.0, self.warps.1),
+            Pipeline::WarpRoles => format!("consumers = {}", self.warps.0 / 4),
+        });
         if self.raster > 1 && tiled_grid_axes(nest) >= 2 {
             parts.push(format!("raster = {}", self.raster));
         }
@@ -83,6 +100,7 @@ pub fn pinned(
         match option.name.as_str() {
             "stages" => schedule.stages = number(option, 1, 16)?,
             "raster" => schedule.raster = number(option, 1, 1024)?,
+            "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),
             "warps" => match option.values[..] {
                 [m, n] if m.checked_mul(n).is_some_and(|warps| (1..=32).contains(&warps)) => schedule.warps = (m, n),
                 _ => return Err(ScheduleError::about("warps", "warps are a pair such as (2, 2), at most 32 in all")),
@@ -124,6 +142,9 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
             format!("{threads} threads a block, {} allows {}", schedule.target.name, schedule.target.max_threads),
         ));
     }
+    if schedule.target.pipeline == Pipeline::WarpRoles {
+        return check_warpgroups(nest, facts, schedule);
+    }
     for dot in &facts.dots {
         let (row_step, col_step, k_step) = match dot.dtype {
             crate::nest::Dtype::F32 => (1, 4, 4),
@@ -146,6 +167,66 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
                         dot.dtype.name(),
                         schedule.warps.0,
                         schedule.warps.1
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What `wgmma` asks of a schedule: 64 rows a warpgroup, 16-bit operands, and tiles whose contiguous side is whole 128-byte
+/// panels.
+fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), ScheduleError> {
+    if facts.dots.is_empty() {
+        return Err(ScheduleError::new(
+            "warp roles are for kernels with a dot -- schedule this one for sm_80, which runs there too",
+        ));
+    }
+    let (warps_m, warps_n) = schedule.warps;
+    let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(0);
+    for dot in &facts.dots {
+        let name = |axis: AxisId| nest.axis(axis).name.clone();
+        if dot.dtype.bytes() != 2 {
+            return Err(ScheduleError::new(format!(
+                "a dot of {} operands has no warpgroup form here -- schedule it for sm_80, which runs there too",
+                dot.dtype.name()
+            )));
+        }
+        if warps_n != 1 || block(dot.m) != 16 * warps_m {
+            return Err(ScheduleError::about(
+                name(dot.m),
+                format!(
+                    "{} warpgroups of 64 rows do not make a block of {} along `{}` -- use {}",
+                    warps_m / 4,
+                    block(dot.m),
+                    name(dot.m),
+                    16 * warps_m
+                ),
+            ));
+        }
+        if !block(dot.n).is_multiple_of(16) || !(16..=256).contains(&block(dot.n)) {
+            return Err(ScheduleError::about(
+                name(dot.n),
+                format!(
+                    "a warpgroup's product has 16 to 256 columns in steps of 16, not {} -- change `{}`",
+                    block(dot.n),
+                    name(dot.n)
+                ),
+            ));
+        }
+        for (source, other) in [(&dot.a, dot.m), (&dot.b, dot.n)] {
+            let contiguous = match source {
+                OperandSource::Tensor { major: Major::Mn, .. } => other,
+                _ => dot.k,
+            };
+            if !block(contiguous).is_multiple_of(64) || block(contiguous) == 0 {
+                return Err(ScheduleError::about(
+                    name(contiguous),
+                    format!(
+                        "an operand is read by panels of 64 along `{}`, which a block of {} does not fill -- use a multiple of 64",
+                        name(contiguous),
+                        block(contiguous)
                     ),
                 ));
             }

@@ -8,7 +8,16 @@ pub struct Target {
     /// Shared memory that the compiler's own choices stay within where they can: the least of the devices that run this code.
     pub shared_preferred: u32,
     pub max_threads: u32,
-    pub registers: u32,
+    /// How operands reach the tensor cores.
+    pub pipeline: Pipeline,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pipeline {
+    /// Every thread copies (`cp.async`) and multiplies (`mma.sync`).
+    CommitGroups,
+    /// A producer warpgroup copies, consumer warpgroups multiply (`wgmma`), barriers in shared memory pass tiles between them.
+    WarpRoles,
 }
 
 /// Ampere's instructions, which Ada, Hopper and Blackwell run as well.
@@ -17,13 +26,22 @@ pub static SM_80: Target = Target {
     shared_limit: 163 * 1024,
     shared_preferred: 99 * 1024,
     max_threads: 1024,
-    registers: 65536,
+    pipeline: Pipeline::CommitGroups,
+};
+
+/// Hopper's own instructions.
+pub static SM_90A: Target = Target {
+    name: "sm_90a",
+    shared_limit: 227 * 1024,
+    shared_preferred: 227 * 1024,
+    max_threads: 1024,
+    pipeline: Pipeline::WarpRoles,
 };
 
 /// The targets that lowering knows.
-pub static TARGETS: [&Target; 1] = [&SM_80];
+pub static TARGETS: [&Target; 2] = [&SM_80, &SM_90A];
 
-/// Names that a schedule attribute may pin; the second half of the pair says whether code is made for it.
+/// By the name that a schedule attribute uses.
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().copied().find(|target| target.name == name)
 }

@@ -1,0 +1,340 @@
+//! Warp roles: what a producer fills, and when consumers may read it.
+//!
+//! ```text
+//! for k { acc += dot(a[(i, k)], b[(k, j)]) }
+//! ```
+//! becomes two programs that share rings of `stages` slots,
+//! ```text
+//! producer                                   consumers
+//! for step {                                 for step {
+//!     acquire slot (wait until empty)            wait until the slot is full
+//!     copy a and b into the slot                 dot from the slot
+//!     publish (full once they land)              release the slot (empty)
+//! }                                          }
+//! ```
+//! The nest is walked once for each role. Buffers that the same dots read first and last share a ring, so that GEMM's A and B
+//! wait once; attention's K and V stay apart, so that V may still be on its way while K is multiplied. Counters run on across
+//! everything that a ring is used for, so that no loop has to drain one.
+
+use super::Lowering;
+use super::analysis::OperandSource;
+use super::loops::{Level, Resident};
+use crate::nest::{AxisId, Block, Dtype, Loop, Op, Stmt as NestStmt, ValueId};
+use crate::program::{Divisor, IntText, Ring, RingId, Stmt, Turn, VarId};
+use crate::schedule::ScheduleError;
+
+/// Whose statements a walk over the nest writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Every thread does everything.
+    All,
+    Consumer,
+    Producer,
+}
+
+/// Operands that share a ring.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub ring: RingId,
+    pub operands: Vec<Resident>,
+    /// The dots that read it first and last, within one step.
+    first: ValueId,
+    last: ValueId,
+}
+
+/// A place in the nest where dots take operands from rings: a loop, or one dot outside of such loops.
+#[derive(Clone, Debug)]
+pub struct Site {
+    key: SiteKey,
+    /// Filled once each time the site is reached.
+    fixed: Vec<Group>,
+    fixed_counter: String,
+    /// Filled at each step.
+    moving: Vec<Group>,
+    counter: String,
+    stages: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiteKey {
+    Loop(AxisId),
+    Dot(ValueId),
+}
+
+impl Lowering<'_> {
+    /// Groups a loop's operands into rings and makes their buffers.
+    fn open_site(&mut self, key: SiteKey, dots: &[ValueId], fed: Vec<(Resident, Dtype)>, axes: &[AxisId]) -> Site {
+        let stem = match key {
+            SiteKey::Loop(axis) => self.names.axis(axis).to_string(),
+            SiteKey::Dot(_) => "once".to_string(),
+        };
+        let stages = self.schedule.stages;
+        let (mut fixed, mut moving): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
+        for (mut operand, dtype) in fed {
+            let readers: Vec<ValueId> = dots.iter().copied().filter(|dot| self.reads(*dot, &operand)).collect();
+            let (Some(first), Some(last)) = (readers.first().copied(), readers.last().copied()) else { continue };
+            let moves = self.moves(&operand, axes);
+            let depth = if moves { stages } else { 1 };
+            let suffix = if moves { "ring" } else { "shared" };
+            self.make_buffer(&mut operand, dtype, depth, suffix);
+            operand.slot = moves.then(|| IntText::name("slot"));
+            let groups = if moves { &mut moving } else { &mut fixed };
+            match groups.iter_mut().find(|group| (group.first, group.last) == (first, last)) {
+                Some(group) => group.operands.push(operand),
+                None => {
+                    let ring = RingId(self.program.rings.len() as u32);
+                    let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&operand)));
+                    self.program.rings.push(Ring { name, stages: depth });
+                    groups.push(Group { ring, operands: vec![operand], first, last });
+                }
+            }
+        }
+        let mut counter = |used: bool, suffix: &str| {
+            let name = self.names.fresh(&format!("{stem}_{suffix}"));
+            if used {
+                self.program.counters.push(name.clone());
+            }
+            name
+        };
+        let counter_name = counter(!moving.is_empty(), "count");
+        let fixed_counter = counter(!fixed.is_empty(), "visits");
+        Site { key, fixed, fixed_counter, moving, counter: counter_name, stages }
+    }
+
+    fn tensor_of(&self, operand: &Resident) -> String {
+        match &self.nest.value(operand.load).op {
+            Op::Load { tensor, .. } => self.nest.tensor(*tensor).name.clone(),
+            _ => "operand".into(),
+        }
+    }
+
+    fn reads(&self, dot: ValueId, operand: &Resident) -> bool {
+        let Some(fact) = self.facts.dot(dot) else { return false };
+        [(&fact.a, fact.m), (&fact.b, fact.n)].into_iter().any(|(source, other)| match source {
+            OperandSource::Tensor { load, major, .. } => {
+                self.resident_key(self.first_like(*load), *major, fact.k, other).matches(operand)
+            }
+            OperandSource::Computed { .. } => false,
+        })
+    }
+
+    fn turn(&self, group: &Group, counter: &str, moving: bool) -> Turn {
+        if moving {
+            return Turn { ring: group.ring, slot: IntText::name("slot"), phase: IntText::name("phase") };
+        }
+        let phase = IntText::Rem(Box::new(IntText::name(counter)), 2);
+        Turn { ring: group.ring, slot: IntText::Const(0), phase }
+    }
+
+    /// The consumers' side of a loop that dots feed on.
+    pub fn consume(
+        &mut self,
+        levels: &[Level],
+        fed: Vec<(Resident, Dtype)>,
+        running: &[VarId],
+    ) -> Result<(), ScheduleError> {
+        let axes: Vec<AxisId> = levels.iter().map(|level| level.inner.axis).collect();
+        let innermost = levels[levels.len() - 1].inner;
+        let dots = self.dots_in(&innermost.body);
+        let site = self.open_site(SiteKey::Loop(axes[0]), &dots, fed, &axes);
+        self.enter(&site);
+        let steps = self.total_steps(levels);
+        self.open.push(site.clone());
+        let body = self.nested(|this| {
+            this.position(&site);
+            this.coordinates(levels, "step");
+            for group in &site.moving {
+                this.operands.extend(group.operands.iter().cloned());
+            }
+            this.block(&innermost.body)?;
+            this.finish_running(innermost, running)?;
+            this.advance(&site.counter, !site.moving.is_empty());
+            Ok(())
+        })?;
+        self.open.pop();
+        self.out.push(step_loop(steps, body));
+        self.leave(&site);
+        self.sites.push(site);
+        Ok(())
+    }
+
+    fn enter(&mut self, site: &Site) {
+        for group in &site.fixed {
+            let turn = self.turn(group, &site.fixed_counter, false);
+            self.out.push(Stmt::WaitFull(turn));
+            self.operands.extend(group.operands.iter().cloned());
+        }
+        if !site.fixed.is_empty() {
+            self.out.push(Stmt::Fence);
+        }
+    }
+
+    fn leave(&mut self, site: &Site) {
+        for group in &site.fixed {
+            let turn = self.turn(group, &site.fixed_counter, false);
+            self.out.push(Stmt::Release(turn));
+        }
+        self.advance(&site.fixed_counter, !site.fixed.is_empty());
+    }
+
+    fn advance(&mut self, counter: &str, used: bool) {
+        if used {
+            self.out.push(Stmt::Advance(counter.to_string()));
+        }
+    }
+
+    /// Names the slot and the parity of its round.
+    fn position(&mut self, site: &Site) {
+        if site.moving.is_empty() {
+            return;
+        }
+        let count = || Box::new(IntText::name(&site.counter));
+        let round = IntText::Quotient(count(), Divisor::Const(i64::from(site.stages)));
+        self.out.push(Stmt::Let { name: "slot".into(), value: IntText::Rem(count(), site.stages) });
+        self.out.push(Stmt::Let { name: "phase".into(), value: IntText::Rem(Box::new(round), 2) });
+    }
+
+    /// Before a dot: its operands have landed.
+    pub fn await_operands(&mut self, dot: ValueId) {
+        let Some(site) = self.open.last().cloned() else { return };
+        let mut waited = false;
+        for group in site.moving.iter().filter(|group| group.first == dot) {
+            let turn = self.turn(group, &site.counter, true);
+            self.out.push(Stmt::WaitFull(turn));
+            waited = true;
+        }
+        if waited {
+            self.out.push(Stmt::Fence);
+        }
+    }
+
+    /// After a dot: what it was the last to read may be overwritten.
+    pub fn release_operands(&mut self, dot: ValueId) {
+        let Some(site) = self.open.last().cloned() else { return };
+        for group in site.moving.iter().filter(|group| group.last == dot) {
+            let turn = self.turn(group, &site.counter, true);
+            self.out.push(Stmt::Release(turn));
+        }
+    }
+
+    /// A dot outside of every feeding loop waits for its operands itself.
+    pub fn consume_once(&mut self, dot: ValueId, missing: Vec<(Resident, Dtype)>) -> Site {
+        let site = self.open_site(SiteKey::Dot(dot), &[dot], missing, &[]);
+        self.enter(&site);
+        self.sites.push(site.clone());
+        site
+    }
+
+    pub fn leave_once(&mut self, site: &Site) {
+        self.leave(site);
+    }
+
+    /// The producer's side of a block: loops and copies, nothing else.
+    pub fn produce(&mut self, block: &Block) -> Result<(), ScheduleError> {
+        for stmt in &block.stmts {
+            match stmt {
+                NestStmt::Value(id) => {
+                    if let Some(site) = self.sites.iter().find(|site| site.key == SiteKey::Dot(*id)).cloned() {
+                        self.line(self.nest.value(*id).line);
+                        self.fill_fixed(&site);
+                    }
+                }
+                NestStmt::Loop(inner) if self.feeds(inner) => {
+                    self.line(inner.line);
+                    self.produce_loop(inner)?;
+                }
+                NestStmt::Loop(_) | NestStmt::Store { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether any dot inside takes an operand from a ring.
+    fn feeds(&self, outer: &Loop) -> bool {
+        self.sites.iter().any(|site| site.key == SiteKey::Loop(outer.axis))
+            || outer.body.stmts.iter().any(|stmt| match stmt {
+                NestStmt::Value(id) => self.sites.iter().any(|site| site.key == SiteKey::Dot(*id)),
+                NestStmt::Loop(inner) => self.feeds(inner),
+                NestStmt::Store { .. } => false,
+            })
+    }
+
+    fn produce_loop(&mut self, outer: &Loop) -> Result<(), ScheduleError> {
+        let site = self.sites.iter().find(|site| site.key == SiteKey::Loop(outer.axis)).cloned();
+        let levels = match site {
+            Some(_) => super::loops::nest_of(outer),
+            None => vec![outer],
+        };
+        let bounded: Vec<Level> = levels.iter().map(|level| self.bounds_of(level)).collect();
+        match site {
+            Some(site) => {
+                self.fill_fixed(&site);
+                let steps = self.total_steps(&bounded);
+                let innermost = bounded[bounded.len() - 1].inner;
+                let body = self.nested(|this| {
+                    this.position(&site);
+                    this.coordinates(&bounded, "step");
+                    for group in &site.moving {
+                        this.fill_group(group, &site.counter, true);
+                    }
+                    this.advance(&site.counter, !site.moving.is_empty());
+                    this.produce(&innermost.body)
+                })?;
+                self.out.push(step_loop(steps, body));
+            }
+            None => {
+                let body = self.nested(|this| this.produce(&outer.body))?;
+                self.plain_loop(&bounded[0], body);
+            }
+        }
+        for level in &levels {
+            self.shifted.remove(&level.axis);
+            self.limited.remove(&level.axis);
+        }
+        Ok(())
+    }
+
+    fn fill_fixed(&mut self, site: &Site) {
+        for group in &site.fixed {
+            self.fill_group(group, &site.fixed_counter, false);
+        }
+        self.advance(&site.fixed_counter, !site.fixed.is_empty());
+    }
+
+    fn fill_group(&mut self, group: &Group, counter: &str, moving: bool) {
+        let turn = self.turn(group, counter, moving);
+        self.out.push(Stmt::Acquire(turn.clone()));
+        let mut copies = Vec::new();
+        for operand in &group.operands {
+            self.copy(operand, operand.slot.clone());
+            if let Some(Stmt::Copy(copy)) = self.out.last() {
+                copies.push(copy.source.clone());
+            }
+        }
+        self.out.push(Stmt::Publish { turn, copies });
+    }
+
+    pub fn dots_in(&self, block: &Block) -> Vec<ValueId> {
+        block
+            .stmts
+            .iter()
+            .filter_map(|stmt| match stmt {
+                NestStmt::Value(id) => self.facts.dot(*id).map(|_| *id),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn total_steps(&mut self, levels: &[Level]) -> String {
+        let total = levels[1..].iter().fold(levels[0].steps.clone(), |product, level| {
+            IntText::Mul(Box::new(product), Box::new(level.steps.clone()))
+        });
+        let steps = self.names.fresh("steps");
+        self.out.push(Stmt::Let { name: steps.clone(), value: total });
+        steps
+    }
+}
+
+pub fn step_loop(steps: String, body: Vec<Stmt>) -> Stmt {
+    Stmt::For { var: "step".into(), from: IntText::Const(0), until: IntText::Name(steps), step: 1, unroll: false, body }
+}
