@@ -99,7 +99,8 @@ impl Domains {
         let base = format!("{}{}Tile", layout.row_axis.map(word).unwrap_or_default(), word(layout.col_axis));
         let mut name = base.clone();
         let mut count = 1;
-        while self.layouts.iter().any(|other| other.name == name) {
+        // The headers have a SharedTile of their own.
+        while name == "SharedTile" || self.layouts.iter().any(|other| other.name == name) {
             count += 1;
             name = format!("{base}{count}");
         }

@@ -20,7 +20,7 @@ use super::analysis::{OperandSource, is_tiled, mentions};
 use super::params::{blocks_name, divisor_name, extent_dims};
 use super::roles::{Role, step_loop};
 use super::values::scalar_of;
-use crate::nest::{AxisId, Dtype, Int, IntOp, Loop, Op, Stmt as NestStmt, ValueId};
+use crate::nest::{AxisId, Block, Dtype, Int, IntOp, Loop, Op, Stmt as NestStmt, ValueId};
 use crate::program::shared::SharedId;
 use crate::program::{Divisor, Expr, IntText, Stmt, VarId};
 use crate::schedule::{self, ScheduleError};
@@ -49,11 +49,12 @@ pub struct Level<'n> {
 }
 
 impl Lowering<'_> {
-    pub fn run_loop(&mut self, outer: &Loop) -> Result<(), ScheduleError> {
+    /// `home` is the block that the loop stands in.
+    pub fn run_loop(&mut self, outer: &Loop, home: &Block) -> Result<(), ScheduleError> {
         let levels = nest_of(outer);
         let fed = self.operands_of(levels[levels.len() - 1]);
 
-        let running = self.start_running(outer)?;
+        let running = self.start_running(outer, home)?;
         for level in &levels {
             for (carried, var) in level.carried.iter().zip(&running) {
                 self.vars.insert(carried.head, *var);
@@ -78,12 +79,19 @@ impl Lowering<'_> {
     }
 
     /// Gives each loop-carried variable its registers and its first value.
-    fn start_running(&mut self, outer: &Loop) -> Result<Vec<VarId>, ScheduleError> {
+    fn start_running(&mut self, outer: &Loop, home: &Block) -> Result<Vec<VarId>, ScheduleError> {
         let mut running = Vec::new();
         for carried in &outer.carried {
             let domain = self.domain(carried.head);
-            let first = self.expr(carried.init, domain)?;
             let ty = scalar_of(self.nest.value(carried.head).ty.dtype);
+            if home.stmts.contains(&NestStmt::Value(carried.init))
+                && let Some(var) = self.given_up(carried.init)
+                && (self.program.var(var).domain, self.program.var(var).ty) == (domain, ty)
+            {
+                running.push(var);
+                continue;
+            }
+            let first = self.expr(carried.init, domain)?;
             let var = self.declare(&carried.name, ty, domain);
             self.map(var, first);
             running.push(var);
@@ -122,7 +130,12 @@ impl Lowering<'_> {
         let axis = inner.axis;
         let stem = self.names.axis(axis).to_string();
         if let Some(until) = &inner.until {
-            let value = IntText::Min(Box::new(IntText::Int(until.clone())), Box::new(IntText::Extent(axis)));
+            let inside =
+                matches!(until, Int::BlockEnd(other) if self.nest.axis(*other).extent == self.nest.axis(axis).extent);
+            let value = match inside {
+                true => IntText::Int(until.clone()),
+                false => IntText::Min(Box::new(IntText::Int(until.clone())), Box::new(IntText::Extent(axis))),
+            };
             self.out.push(Stmt::Let { name: format!("{stem}_end"), value });
             self.limited.insert(axis);
             if !self.program.limited.contains(&axis) {

@@ -184,7 +184,7 @@ impl<'a> Lowering<'a> {
                 }
                 NestStmt::Loop(inner) => {
                     self.line(inner.line);
-                    self.run_loop(inner)?
+                    self.run_loop(inner, block)?
                 }
             }
         }

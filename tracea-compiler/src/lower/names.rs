@@ -110,6 +110,31 @@ const RESERVED: &[&str] = &[
     "f16",
     "bf16",
     "tf32",
+    "fmodf",
+    "load_tile",
+    "load_tile_vec",
+    "load_rows",
+    "load_cols",
+    "store_tile",
+    "store_tile_elements",
+    "store_tile_staged",
+    "store_rows",
+    "store_cols",
+    "write_tile",
+    "copy_rows_async",
+    "copy_elements",
+    "reduce_rows",
+    "reduce_cols",
+    "reduce_row_slice",
+    "reduce_col_slice",
+    "exchange_rows",
+    "exchange_cols",
+    "exchange_rows_to_cols",
+    "exchange_cols_to_rows",
+    "exchange_transposed",
+    "threadIdx",
+    "blockIdx",
+    "THREADS",
 ];
 
 pub struct Names {
@@ -129,13 +154,8 @@ impl Names {
         let axes: Vec<String> = nest
             .axes
             .iter()
-            .map(|axis| claim(&mut taken, if axis.name == ".." { "whole" } else { &axis.name }))
+            .map(|axis| claim_axis(&mut taken, if axis.name == ".." { "whole" } else { &axis.name }))
             .collect();
-        for axis in &axes {
-            for suffix in ["0", "_from", "_end", "_blocks"] {
-                taken.insert(format!("{axis}{suffix}"));
-            }
-        }
         Names { taken, tensors, dims, scalars, axes }
     }
 
@@ -163,12 +183,22 @@ impl Names {
 }
 
 fn claim(taken: &mut BTreeSet<String>, wanted: &str) -> String {
-    let wanted = wanted.trim_start_matches("r#");
-    let mut name = wanted.to_string();
-    let mut count = 1;
-    while !taken.insert(name.clone()) {
-        count += 1;
-        name = format!("{wanted}_{count}");
-    }
+    let name = candidates(wanted).find(|name| !taken.contains(name)).unwrap_or_default();
+    taken.insert(name.clone());
     name
+}
+
+/// An axis' name is also the stem of its start, its bounds and its number of blocks.
+fn claim_axis(taken: &mut BTreeSet<String>, wanted: &str) -> String {
+    let stems = |name: &str| ["", "0", "_from", "_end", "_blocks"].map(|suffix| format!("{name}{suffix}"));
+    let free = |name: &String| stems(name).iter().all(|stem| !taken.contains(stem));
+    let name = candidates(wanted).find(free).unwrap_or_default();
+    taken.extend(stems(&name));
+    name
+}
+
+/// `k`, `k_2`, `k_3`, …
+fn candidates(wanted: &str) -> impl Iterator<Item = String> {
+    let wanted = wanted.trim_start_matches("r#").to_string();
+    (1u32..).map(move |count| if count == 1 { wanted.clone() } else { format!("{wanted}_{count}") })
 }

@@ -302,11 +302,7 @@ impl Lowering<'_> {
             }
             return Ok(head);
         }
-        let owned = self.vars.get(&sum).copied().filter(|_| {
-            self.facts.used_once(sum)
-                && self.home.get(&sum) == self.home.get(&id)
-                && !matches!(self.nest.value(sum).op, Op::Carried(..) | Op::LoopResult(..))
-        });
+        let owned = self.given_up(sum).filter(|_| self.home.get(&sum) == self.home.get(&id));
         if let Some(var) = owned.filter(|var| self.program.var(*var).domain == domain) {
             return Ok(var);
         }
@@ -314,6 +310,12 @@ impl Lowering<'_> {
         let target = self.fresh(id, Scalar::Float);
         self.map(target, value);
         Ok(target)
+    }
+
+    /// Registers of a value that has one reader; it may overwrite them if it stands in the same block.
+    pub fn given_up(&self, id: ValueId) -> Option<VarId> {
+        let computed = !matches!(self.nest.value(id).op, Op::Carried(..) | Op::LoopResult(..) | Op::Transpose(_));
+        self.vars.get(&id).copied().filter(|_| computed && self.facts.used_once(id))
     }
 
     /// The running variable that `id` becomes the next value of, where its old content has no reader left.
@@ -409,11 +411,7 @@ impl Lowering<'_> {
             return Ok(false);
         }
         let domain = self.domain(id);
-        let reusable = self.vars.get(&yes).copied().filter(|_| {
-            self.facts.used_once(yes)
-                && self.home.get(&yes) == self.home.get(&id)
-                && !matches!(self.nest.value(yes).op, Op::Carried(..) | Op::LoopResult(..))
-        });
+        let reusable = self.given_up(yes).filter(|_| self.home.get(&yes) == self.home.get(&id));
         let target = match reusable {
             Some(var) => var,
             None => {

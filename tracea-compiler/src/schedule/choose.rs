@@ -36,7 +36,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         let id = AxisId(index as u32);
         schedule.blocks[index] = match axis.kind {
             AxisKind::Each => None,
-            AxisKind::Whole => known_extent(nest, id).map(|size| whole_block(size, roles[index], target)),
+            AxisKind::Whole => known_extent(nest, id).map(|size| whole_block(size, roles[index], &schedule)),
             AxisKind::Tiled => Some(block(nest, facts, id, &roles, target)),
         };
     }
@@ -113,13 +113,17 @@ fn warps(nest: &Nest, facts: &Facts) -> (u32, u32) {
     }
 }
 
-fn whole_block(size: i64, roles: Roles, target: &Target) -> u32 {
+fn whole_block(size: i64, role: Roles, schedule: &Schedule) -> u32 {
     let size = size.clamp(1, 1 << 20) as u32;
-    let step = match target.pipeline {
-        Pipeline::CommitGroups => 16,
-        Pipeline::WarpRoles => 64,
+    let (warps_m, warps_n) = schedule.warps;
+    let step = match (schedule.target.pipeline, role) {
+        (_, Roles { m: false, n: false, k: false, .. }) => return size.next_power_of_two(),
+        (Pipeline::WarpRoles, _) => 64,
+        (Pipeline::CommitGroups, Roles { m: true, .. }) => 16 * warps_m.max(warps_n),
+        (Pipeline::CommitGroups, Roles { n: true, .. }) => 8 * warps_n.max(2),
+        (Pipeline::CommitGroups, _) => 16,
     };
-    if roles.m || roles.n || roles.k { size.next_multiple_of(step) } else { size.next_power_of_two() }
+    size.next_multiple_of(step)
 }
 
 /// A dot's axis where warpgroups multiply.
