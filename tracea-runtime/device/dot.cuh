@@ -44,31 +44,24 @@ __device__ __forceinline__ void dot(float (&acc)[Acc::size], A a, B b) {
 }
 
 // acc += a · b in exact float arithmetic, for operands in shared memory; Acc is a Simt (or any Blocked of whole fours). Four
-// steps of k at a time, so that operands of either major are read by 16 bytes wherever their rows run along.
+// steps of k at a time, so that operands of either major are read by 16 bytes wherever their rows run along. The loop is
+// unrolled to eight: the swizzle has that period, so the places in a row fold to constants; more would only fill registers.
 template <class Acc, int K, class A, class B>
 __device__ __forceinline__ void dot_fma(float (&acc)[Acc::size], A a, B b) {
     static_assert(same<typename A::type, float> && same<typename B::type, float>, "for other types there is dot");
     static_assert(A::k == K && B::k == K && A::mn == Acc::rows && B::mn == Acc::cols, "shapes agree");
     static_assert(K % 4 == 0 && Acc::vec == 4, "fours");
-#pragma unroll 4
+#pragma unroll 2
     for (int k = 0; k < K; k += 4) {
-        float x[Acc::row_size][4], y[4][Acc::col_size];
-#pragma unroll
-        for (int i = 0; i < Acc::row_size; ++i) {
-            if constexpr (A::mn_major) {
-#pragma unroll
-                for (int e = 0; e < 4; ++e) x[i][e] = a.p[A::Tile::offset(k + e, Acc::row_at(i))];
-            } else {
-                const float4 v = *reinterpret_cast<const float4*>(a.p + A::Tile::offset(Acc::row_at(i), k));
-                x[i][0] = v.x, x[i][1] = v.y, x[i][2] = v.z, x[i][3] = v.w;
-            }
-        }
+        float y[4][Acc::col_size];
         if constexpr (B::mn_major) {
+            constexpr int span = Acc::threads_n * 4;
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
 #pragma unroll
                 for (int j = 0; j < Acc::col_size; j += 4) {
-                    const float4 v = *reinterpret_cast<const float4*>(b.p + B::Tile::offset(k + e, Acc::col_at(j)));
+                    const int at = B::Tile::template offset<span>(k + e, Acc::thread_n() * 4, j / 4 * span);
+                    const float4 v = *reinterpret_cast<const float4*>(b.p + at);
                     y[e][j] = v.x, y[e][j + 1] = v.y, y[e][j + 2] = v.z, y[e][j + 3] = v.w;
                 }
             }
@@ -80,13 +73,23 @@ __device__ __forceinline__ void dot_fma(float (&acc)[Acc::size], A a, B b) {
             }
         }
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
+        for (int i = 0; i < Acc::row_size; ++i) {
+            float x[4];
+            if constexpr (A::mn_major) {
 #pragma unroll
-            for (int i = 0; i < Acc::row_size; ++i) {
+                for (int e = 0; e < 4; ++e) {
+                    x[e] = a.p[A::Tile::template offset<Acc::threads_m>(k + e, Acc::thread_m(), i * Acc::threads_m)];
+                }
+            } else {
+                const float4 v = *reinterpret_cast<const float4*>(a.p + A::Tile::offset(Acc::row_at(i), k));
+                x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+            }
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
 #pragma unroll
                 for (int j = 0; j < Acc::col_size; ++j) {
                     float& c = acc[i * Acc::col_size + j];
-                    c = fmaf(x[i][e], y[e][j], c);
+                    c = fmaf(x[e], y[e][j], c);
                 }
             }
         }

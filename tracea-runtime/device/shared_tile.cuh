@@ -38,6 +38,20 @@ struct SharedTile {
     static __device__ __forceinline__ constexpr int offset(int row, int col) {
         return row * COLS + ((col / chunk) ^ swizzle(row)) * chunk + col % chunk;
     }
+
+    // The same for column lane + constant, where 0 <= lane < SPAN and SPAN divides constant. When SPAN is a power of two, the
+    // sum has no carries and the xor falls apart: in a row that is known, few values depend on the lane, and the rest are
+    // constants that a load instruction adds by itself.
+    template <int SPAN>
+    static __device__ __forceinline__ constexpr int offset(int row, int lane, int constant) {
+        if constexpr (SPAN % chunk == 0 && (SPAN & (SPAN - 1)) == 0) {
+            constexpr int low = SPAN / chunk - 1;
+            return row * COLS + ((lane / chunk) ^ (swizzle(row) & low)) * chunk + lane % chunk +
+                   ((constant / chunk) ^ (swizzle(row) & ~low)) * chunk;
+        } else {
+            return offset(row, lane + constant);
+        }
+    }
 };
 
 // Address in the shared window, as PTX instructions take it.
