@@ -58,4 +58,4 @@ pub mod kernels;
 pub mod prelude;
 
 pub use prelude::*;
-pub use tracea_runtime::{cuda, device, dim, dtype, element, error, launch, plan, tensor, verify};
+pub use tracea_runtime::{axis, cuda, device, dim, dtype, element, error, launch, plan, tensor, tile, verify};

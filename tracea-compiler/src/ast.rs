@@ -5,7 +5,7 @@
 
 use crate::nest::{Dtype, InstanceValue};
 use crate::schedule::spec::ScheduleSpec;
-use proc_macro2::{Ident, Span};
+use proc_macro2::Ident;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Block, Expr, ExprLit, GenericArgument, ItemFn, Lit, Macro, Pat, Path, PathArguments, Token, Type};
 
@@ -109,19 +109,15 @@ impl Tile {
     }
 
     pub fn open(mac: &Macro) -> syn::Result<Tile> {
-        Tile::parse.parse2(mac.tokens.clone()).map_err(|error| {
-            let mut shown = syn::Error::new(
-                mac.path.segments.last().map_or_else(Span::call_site, |segment| segment.ident.span()),
-                "tile! holds one loop -- write `tile!(for (i, j) in (M, N) { … })`",
-            );
-            shown.combine(error);
-            shown
-        })
+        Tile::parse.parse2(mac.tokens.clone())
     }
 }
 
 impl Parse for Tile {
     fn parse(input: ParseStream) -> syn::Result<Self> {
+        if !input.peek(Token![for]) {
+            return Err(input.error("tile! holds one loop -- write `tile!(for (i, j) in (M, N) { … })`"));
+        }
         input.parse::<Token![for]>()?;
         let pattern = Pat::parse_multi(input)?;
         input.parse::<Token![in]>()?;

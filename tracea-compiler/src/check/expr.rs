@@ -116,7 +116,7 @@ impl Checker<'_> {
         }
         let text = name.to_string();
         if text.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_') {
-            return self.ours(name, format!("the value of `{name}` is not known while the kernel is compiled -- pass it as an argument, or put the `const` inside the kernel"));
+            return self.fatal(name, format!("the value of `{name}` is not known while the kernel is compiled -- pass it as an argument, or put the `const` inside the kernel"));
         }
         Term::Function(expr.path.clone())
     }

@@ -96,11 +96,11 @@ impl Checker<'_> {
             Term::Int(value) => Some(value),
             Term::Whole => self.whole(at, extent).map(Int::Axis),
             Term::Tile(_) => {
-                self.ours(&at.index, "an index that is itself computed by tiles (a gather) is not supported yet -- index by loop variables and integers");
+                self.fatal(&at.index, "an index that is itself computed by tiles (a gather) is not supported yet -- index by loop variables and integers");
                 None
             }
             Term::Range(..) => {
-                self.ours(
+                self.fatal(
                     &at.index,
                     "a range in an index is not supported yet -- loop over it, `tile!(for j in K.range(a..b) { … })`",
                 );
@@ -128,7 +128,7 @@ impl Checker<'_> {
                 "`..` takes the whole of an axis whose size the types fix, `{0}` is known at launch -- loop over it with `tile!(for j in {0} {{ … }})`, or make it `Const<…>`",
                 dim.name
             );
-            self.ours(&at.index, text);
+            self.fatal(&at.index, text);
             return None;
         }
         Some(match self.infer.find_whole(&extent) {

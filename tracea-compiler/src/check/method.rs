@@ -64,7 +64,7 @@ impl Checker<'_> {
                     "`{0}` stands for many coordinates, a bound is one number -- write `{0}.start()` or `{0}.end()`",
                     self.infer.name(*axis)
                 );
-                return self.ours(at, text);
+                return self.fatal(at, text);
             }
         }
         let narrowed = |op: IntOp, old: Option<Int>, new: Option<Int>| match (old, new) {

@@ -38,7 +38,7 @@ pub fn expand_device(attr: TokenStream, item: TokenStream) -> TokenStream {
     let signature = read_signature(&function, &mut errors);
     let Text { source, uses } = cuda::translate(&signature, &function.block, &mut errors);
     let told = errors.finish().err().map(|error| error.to_compile_error());
-    let host = host_function(&function, &signature);
+    let host = host_function(&function, &signature, told.is_none());
     let private = private();
     let (vis, name) = (&function.vis, &signature.name);
     let uses = uses.iter().map(|(alias, path)| {
@@ -57,17 +57,24 @@ pub fn expand_device(attr: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-fn host_function(function: &ItemFn, signature: &Signature) -> TokenStream {
+/// Where the body has faults, the signature stands alone, so that its callers bring no errors.
+fn host_function(function: &ItemFn, signature: &Signature, sound: bool) -> TokenStream {
     let ItemFn { attrs, vis, sig, block } = function;
     let private = private();
     let (name, inputs, output) = (&sig.ident, &sig.inputs, &sig.output);
     let params: Vec<(Ident, bool)> =
         signature.params.iter().map(|(name, dtype)| (name.clone(), *dtype == Dtype::F32)).collect();
-    let block = scalar_block(&params, block);
+    let block = if sound {
+        scalar_block(&params, block)
+    } else {
+        quote! { { ::core::unreachable!() } }
+    };
+    let allow = (!sound).then(|| quote! { #[allow(unused_variables)] });
     let floats = signature.result == Dtype::F32 || signature.params.iter().any(|(_, dtype)| *dtype == Dtype::F32);
     let generics = floats.then(|| quote! { <f32: #private::Real> });
     quote! {
         #(#attrs)*
+        #allow
         #[allow(non_camel_case_types, non_snake_case, unused_parens, unused_braces, clippy::all, clippy::pedantic, clippy::nursery)]
         #vis fn #name #generics(#inputs) #output #block
     }

@@ -16,7 +16,7 @@ use crate::ast::{Header, Kernel, ParamKind, SelectorKind, Tile};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Block, Expr, Item, Local, Macro, Pat, Stmt, Type};
+use syn::{BinOp, Block, Expr, ExprLit, Item, Lit, Local, Macro, Pat, Stmt, Type, UnOp};
 
 pub struct Body {
     pub(super) names: Names,
@@ -193,11 +193,35 @@ impl Body {
             let annotation = annotated.map(|ty| self.annotation(ty, Kind::Tile));
             return quote! { #(#attrs)* #let_token #pattern #annotation #semi_token };
         };
+        if let (Pat::Ident(name), None) = (pattern, annotated) {
+            if name.mutability.is_none() && self.is_number(&init.expr) {
+                self.names.declare(&name.ident, Kind::Number, self.closures);
+                return local.to_token_stream();
+            }
+        }
         let (value, kind) = self.expr(&init.expr);
         let annotation = annotated.map(|ty| self.annotation(ty, kind));
         let equals = init.eq_token;
         self.declare_pattern(pattern, kind);
         quote! { #(#attrs)* #let_token #pattern #annotation #equals #value #semi_token }
+    }
+
+    /// Made of float literals alone.
+    fn is_number(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => number.suffix().is_empty(),
+            Expr::Paren(inner) => self.is_number(&inner.expr),
+            Expr::Unary(unary) => matches!(unary.op, UnOp::Neg(_)) && self.is_number(&unary.expr),
+            Expr::Binary(binary) => {
+                let arithmetic = matches!(binary.op, BinOp::Add(_) | BinOp::Sub(_) | BinOp::Mul(_) | BinOp::Div(_));
+                arithmetic && self.is_number(&binary.left) && self.is_number(&binary.right)
+            }
+            Expr::Path(path) => {
+                let name = path.path.get_ident().and_then(|name| self.names.find(name));
+                matches!(name, Some((Kind::Number, None, _)))
+            }
+            _ => false,
+        }
     }
 
     /// `: f32` on a constant of tile arithmetic means a tile without axes.

@@ -120,6 +120,7 @@ impl Body {
     }
 
     fn path(&mut self, expr: &ExprPath) -> (TokenStream, Kind) {
+        let private = private();
         let Some(name) = expr.path.get_ident() else { return self.constant(&expr.path) };
         let Some((kind, stands_for, declared)) = self.names.find(name) else {
             return (expr.to_token_stream(), Kind::Plain);
@@ -130,6 +131,10 @@ impl Body {
                 (quote_spanned! { name.span()=> #written.value() }, Kind::Element)
             }
             Kind::Tile => (quote_spanned! { name.span()=> ::core::clone::Clone::clone(&#written) }, Kind::Tile),
+            Kind::Number if self.closures > 0 => {
+                (quote_spanned! { name.span()=> #private::num::<f32>(#written) }, Kind::Element)
+            }
+            Kind::Number => (quote_spanned! { name.span()=> #private::lit(#written) }, Kind::Tile),
             kind => (written.to_token_stream(), kind),
         }
     }
@@ -224,12 +229,14 @@ impl Body {
 
     fn load(&mut self, index: &ExprIndex) -> TokenStream {
         let (tensor, at) = (self.tensor(&index.expr), self.value(&index.index));
-        quote_spanned! { index.bracket_token.span.join()=> #tensor.load(#at) }
+        let method = quote_spanned! { index.bracket_token.span.open()=> .load };
+        quote_spanned! { index.bracket_token.span.join()=> #tensor #method (#at) }
     }
 
     fn store(&mut self, index: &ExprIndex, value: TokenStream) -> TokenStream {
         let (tensor, at) = (self.tensor(&index.expr), self.value(&index.index));
-        quote_spanned! { index.bracket_token.span.join()=> #tensor.store(#at, #value) }
+        let method = quote_spanned! { index.bracket_token.span.open()=> .store };
+        quote_spanned! { index.bracket_token.span.join()=> #tensor #method (#at, #value) }
     }
 
     fn cast(&mut self, cast: &ExprCast) -> (TokenStream, Kind) {

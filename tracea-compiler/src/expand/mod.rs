@@ -56,7 +56,8 @@ pub fn expand_failed(kernel: &Kernel, failure: Failure) -> TokenStream {
         .filter_map(|result| result.err())
         .map(|error| error.to_compile_error())
         .collect();
-    let body = stands.then(|| host_body(kernel));
+    // Its warnings would only repeat what is wrong.
+    let body = stands.then(|| host_body(kernel)).map(|body| quote! { #[allow(warnings)] #body });
     // rustc words these faults better. Should it see none of them, they surface when the launcher is compiled.
     let last_word = match failure.left_to_rustc.finish() {
         Err(error) if silent => {

@@ -12,6 +12,8 @@ pub enum Kind {
     Plain,
     /// A scalar float inside a closure.
     Element,
+    /// A constant without a dtype of its own: an `f64` until its use.
+    Number,
 }
 
 #[derive(Default)]
