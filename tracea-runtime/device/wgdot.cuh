@@ -25,8 +25,8 @@ struct PanelKMajor {
 
     // The matrix of one k step; a step is 32 of a panel's 128 bytes.
     __device__ __forceinline__ unsigned long long descriptor() const { return wgmma_descriptor(shared_address(p), 0, 1024); }
-    static constexpr int step_bytes(int step) { return step / 4 * Tile::panel_bytes + step % 4 * 32; }
-    static constexpr int mn_bytes(int mn) { return mn * 128; }
+    static __device__ __forceinline__ constexpr int step_bytes(int step) { return step / 4 * Tile::panel_bytes + step % 4 * 32; }
+    static __device__ __forceinline__ constexpr int mn_bytes(int mn) { return mn * 128; }
 };
 
 // In shared memory as PanelTile<T, K, MN>: the rows are k. wgmma takes 16-bit types so, and no others.
@@ -45,8 +45,8 @@ struct PanelMnMajor {
     __device__ __forceinline__ unsigned long long descriptor() const {
         return wgmma_descriptor(shared_address(p), Tile::panel_bytes, 1024);
     }
-    static constexpr int step_bytes(int step) { return step * 16 * 128; }
-    static constexpr int mn_bytes(int mn) { return mn / 64 * Tile::panel_bytes; }
+    static __device__ __forceinline__ constexpr int step_bytes(int step) { return step * 16 * 128; }
+    static __device__ __forceinline__ constexpr int mn_bytes(int mn) { return mn / 64 * Tile::panel_bytes; }
 };
 
 // mma's A fragments from the pairs of a tf32 operand in accumulator order (operand.cuh): element k of eight goes from thread
