@@ -1,0 +1,41 @@
+use tracea::prelude::*;
+
+#[kernel]
+fn never<M: Dim>(x: &Tensor<f32, (M,)>, y: &mut Tensor<f32, (M,)>, z: &mut Tensor<f32, (M,)>) {
+    tile!(for i in M {
+        y[i] = x[i];
+    });
+}
+
+#[kernel]
+fn input<M: Dim>(x: &Tensor<f32, (M,)>, y: &Tensor<f32, (M,)>) {
+    tile!(for i in M {
+        y[i] = x[i];
+    });
+}
+
+#[kernel]
+fn read_after_write<M: Dim>(x: &Tensor<f32, (M,)>, y: &mut Tensor<f32, (M,)>) {
+    tile!(for i in M {
+        y[i] = x[i];
+        y[i] = y[i] * 2.0;
+    });
+}
+
+#[kernel]
+fn accumulate_in_memory<M: Dim, K: Dim>(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, (M,)>) {
+    tile!(for i in M {
+        tile!(for k in K {
+            y[i] += x[(i, k)].row_sum();
+        });
+    });
+}
+
+#[kernel]
+fn neighbour<M: Dim>(y: &mut Tensor<f32, (M,)>) {
+    tile!(for i in M {
+        y[i] = y[i + 1];
+    });
+}
+
+fn main() {}
