@@ -1,0 +1,167 @@
+//! Convolutions, channels last: one axis, a window with holes, and three input channels with a stride.
+
+use crate::case::{Outcome, Sizes, Subject};
+use crate::expected::{Array, Expected, sum};
+use tracea::kernels::conv::output_size;
+use tracea::prelude::*;
+
+/// Along one axis.
+#[kernel]
+pub fn conv1d<N: Dim, L: Dim, C: Dim, K: Dim, R: Dim, P: Dim>(
+    x: &Tensor<f16, (N, L, C)>,
+    w: &Tensor<f16, (K, R, C)>,
+    y: &mut Tensor<f16, (N, P, K)>,
+    stride: i32,
+    pad: i32,
+) {
+    tile!(for (n, p, ko) in (each(N), P, K) {
+        let mut acc = zeros::<f32>((p, ko));
+        tile!(for (r, c) in (each(R), C) {
+            acc += dot(x[(n, p * stride + r - pad, c)], w[(ko, r, c)].t());
+        });
+        y[(n, p, ko)] = acc.to();
+    });
+}
+
+/// An odd window with holes, padded so that the image keeps its size.
+#[kernel]
+pub fn dilated<N: Dim, H: Dim, W: Dim, C: Dim, K: Dim, R: Dim, S: Dim>(
+    x: &Tensor<bf16, (N, H, W, C)>,
+    w: &Tensor<bf16, (K, R, S, C)>,
+    y: &mut Tensor<bf16, (N, H, W, K)>,
+    dilation: i32,
+) {
+    tile!(for (npq, ko) in (flat(N, H, W), K) {
+        let (n, p, q) = npq.coords();
+        let mut acc = zeros::<f32>((npq, ko));
+        tile!(for (r, s, c) in (each(R), each(S), C) {
+            let (row, column) = (p + (r - R / 2) * dilation, q + (s - S / 2) * dilation);
+            acc += dot(x[(n, row, column, c)], w[(ko, r, s, c)].t());
+        });
+        y[(n, p, q, ko)] = acc.to();
+    });
+}
+
+/// An image's first layer: 7 by 7 over three channels, every other pixel.
+#[kernel]
+pub fn stem<N: Dim, H: Dim, W: Dim, P: Dim, Q: Dim>(
+    x: &Tensor<f16, (N, H, W, Const<3>)>,
+    w: &Tensor<f16, (Const<64>, Const<7>, Const<7>, Const<3>)>,
+    y: &mut Tensor<f16, (N, P, Q, Const<64>)>,
+) {
+    tile!(for (npq, ko) in (flat(N, P, Q), Const::<64>) {
+        let (n, p, q) = npq.coords();
+        let mut acc = zeros::<f32>((npq, ko));
+        tile!(for (r, s, c) in (each(Const::<7>), each(Const::<7>), Const::<3>) {
+            acc += dot(x[(n, p * 2 + r - 3, q * 2 + s - 3, c)], w[(ko, r, s, c)].t());
+        });
+        y[(n, p, q, ko)] = acc.to();
+    });
+}
+
+struct Window {
+    stride: usize,
+    dilation: usize,
+    pad: (usize, usize),
+}
+
+/// Of images (N, H, W, C) with weights (K, R, S, C), giving `output` rows and columns.
+fn reference(x: &Array, w: &Array, output: (usize, usize), window: &Window) -> Vec<Expected> {
+    let ([images, height, width, channels], [kernels, rows, columns, _]) = (x.shape(), w.shape());
+    let mut y = Vec::new();
+    for n in 0..images {
+        for p in 0..output.0 {
+            for q in 0..output.1 {
+                for k in 0..kernels {
+                    let mut terms = Vec::new();
+                    for r in 0..rows {
+                        for s in 0..columns {
+                            let row = (p * window.stride + r * window.dilation).checked_sub(window.pad.0);
+                            let column = (q * window.stride + s * window.dilation).checked_sub(window.pad.1);
+                            let (Some(row), Some(column)) = (row, column) else { continue };
+                            if row < height && column < width {
+                                terms.extend((0..channels).map(|c| x.at(&[n, row, column, c]) * w.at(&[k, r, s, c])));
+                            }
+                        }
+                    }
+                    y.push(sum(terms.into_iter(), 0.0));
+                }
+            }
+        }
+    }
+    y
+}
+
+/// As images of one row.
+fn one_row(array: Array) -> Array {
+    let [outer, length, channels] = array.shape();
+    Array { sizes: vec![outer, 1, length, channels], ..array }
+}
+
+/// Sequences, length, channels, output channels, window, stride, padding.
+const SEQUENCES: Sizes = Sizes {
+    fixed: &[
+        &[0, 4, 3, 5, 3, 1, 1],
+        &[1, 1, 1, 1, 1, 1, 0],
+        &[1, 4, 0, 3, 3, 1, 1],
+        &[1, 2, 3, 3, 5, 1, 1],
+        &[2, 131, 17, 19, 3, 2, 1],
+        &[1, 70, 67, 61, 5, 3, 0],
+        &[2, 64, 32, 64, 3, 1, 1],
+    ],
+    random: &[0..=2, 1..=90, 1..=40, 1..=40, 1..=5, 1..=3, 0..=3],
+};
+
+/// Images, height, width, channels, output channels, rows and columns of the window, dilation.
+const HOLES: Sizes = Sizes {
+    fixed: &[
+        &[0, 4, 4, 3, 5, 3, 3, 2],
+        &[1, 1, 1, 1, 1, 3, 3, 2],
+        &[1, 7, 5, 67, 61, 3, 3, 3],
+        &[2, 8, 9, 16, 32, 3, 5, 2],
+        &[1, 16, 16, 32, 64, 3, 3, 4],
+    ],
+    random: &[1..=2, 1..=12, 1..=12, 1..=30, 1..=30, 3..=3, 1..=1, 1..=4],
+};
+
+/// Images, height, width.
+const PICTURES: Sizes =
+    Sizes { fixed: &[&[0, 8, 8], &[1, 1, 1], &[1, 13, 11], &[2, 16, 20]], random: &[1..=2, 1..=16, 1..=16] };
+
+pub fn subjects() -> Vec<Subject> {
+    let conv1d = Subject::new("conv1d", SEQUENCES, |setting, visit| {
+        let [n, length, c, k, r, stride, pad] = setting.sizes()?;
+        let p = output_size(length, r, stride, pad, 1);
+        let (x, x_values) = setting.input::<f16, _>((n, length, c))?;
+        let (w, w_values) = setting.input::<f16, _>((k, r, c))?;
+        let mut y = setting.output::<f16, _>((n, p, k))?;
+        visit(conv1d(&*x.view()?, &*w.view()?, &mut *y.view_mut()?, stride as i32, pad as i32))?;
+        Outcome::new(y, move || {
+            let window = Window { stride, dilation: 1, pad: (0, pad) };
+            reference(&one_row(x_values), &one_row(w_values), (1, p), &window)
+        })
+    });
+    let dilated = Subject::new("dilated", HOLES, |setting, visit| {
+        let [n, height, width, c, k, r, s, dilation] = setting.sizes()?;
+        let (x, x_values) = setting.input::<bf16, _>((n, height, width, c))?;
+        let (w, w_values) = setting.input::<bf16, _>((k, r, s, c))?;
+        let mut y = setting.output::<bf16, _>((n, height, width, k))?;
+        visit(dilated(&*x.view()?, &*w.view()?, &mut *y.view_mut()?, dilation as i32))?;
+        Outcome::new(y, move || {
+            let window = Window { stride: 1, dilation, pad: (r / 2 * dilation, s / 2 * dilation) };
+            reference(&x_values, &w_values, (height, width), &window)
+        })
+    });
+    let stem = Subject::new("stem", PICTURES, |setting, visit| {
+        let [n, height, width] = setting.sizes()?;
+        let output = (output_size(height, 7, 2, 3, 1), output_size(width, 7, 2, 3, 1));
+        let (x, x_values) = setting.input::<f16, _>((n, height, width, Const::<3>))?;
+        let (w, w_values) = setting.input::<f16, _>((Const::<64>, Const::<7>, Const::<7>, Const::<3>))?;
+        let mut y = setting.output::<f16, _>((n, output.0, output.1, Const::<64>))?;
+        visit(stem(&*x.view()?, &*w.view()?, &mut *y.view_mut()?))?;
+        Outcome::new(y, move || {
+            reference(&x_values, &w_values, output, &Window { stride: 2, dilation: 1, pad: (3, 3) })
+        })
+    });
+    vec![conv1d, dilated, stem]
+}

@@ -1,0 +1,133 @@
+//! Products whose weights are stored scaled: a scale for each step of the sum, integers with a scale and a zero for each row, and a
+//! scale for each group of 32 columns.
+
+use crate::case::{Outcome, Subject};
+use crate::expected::{Array, Expected, F16, sum, total};
+use crate::sizes::PRODUCTS;
+use tracea::prelude::*;
+
+/// `c = a · diag(scale) · wᵀ`, the scaled weights rounded to f16
+#[kernel]
+pub fn scaled_steps<M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<f16, (M, K)>,
+    w: &Tensor<f16, (N, K)>,
+    scale: &Tensor<f32, (K,)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut acc = zeros::<f32>((i, j));
+        tile!(for k in K {
+            let wide = w[(j, k)].to::<f32>() * scale[k];
+            acc += dot(a[(i, k)], wide.to::<f16>().t());
+        });
+        c[(i, j)] = acc;
+    });
+}
+
+/// `c = a · ((w − zero) ∘ scale)ᵀ`: integer weights, with the zero and the scale of their row
+#[kernel]
+pub fn quantised_rows<M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<f16, (M, K)>,
+    w: &Tensor<i32, (N, K)>,
+    zero: &Tensor<i32, (N,)>,
+    scale: &Tensor<f32, (N,)>,
+    c: &mut Tensor<f16, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut acc = zeros::<f32>((i, j));
+        tile!(for k in K {
+            let weights = (w[(j, k)] - zero[j]).to::<f16>();
+            acc += dot(a[(i, k)], weights.t());
+        });
+        c[(i, j)] = (acc * scale[j]).to();
+    });
+}
+
+/// `c = Σ over groups g of 32 columns: (a_g · w_gᵀ) ∘ scale_g`
+#[kernel]
+pub fn scaled_groups<M: Dim, N: Dim, K: Dim, G: Dim>(
+    a: &Tensor<f16, (M, K)>,
+    w: &Tensor<f16, (N, K)>,
+    scale: &Tensor<f32, (N, G)>,
+    c: &mut Tensor<f16, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut acc = zeros::<f32>((i, j));
+        tile!(for g in each(G) {
+            let mut group = zeros::<f32>((i, j));
+            tile!(for k in K.range(g * 32..g * 32 + 32) {
+                group += dot(a[(i, k)], w[(j, k)].t());
+            });
+            acc += group * scale[(j, g)];
+        });
+        c[(i, j)] = acc.to();
+    });
+}
+
+fn scaled_steps_reference(a: &Array, w: &Array, scale: &Array) -> Vec<Expected> {
+    let ([m, k], [n, _]) = (a.shape(), w.shape());
+    let mut c = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            let weight = |p| Expected::from(w.at(&[j, p])).times(scale.at(&[p])).rounded(F16);
+            c.push(total((0..k).map(|p| weight(p).times(a.at(&[i, p])))));
+        }
+    }
+    c
+}
+
+fn quantised_rows_reference(a: &Array, w: &Array, zero: &Array, scale: &Array) -> Vec<Expected> {
+    let ([m, k], [n, _]) = (a.shape(), w.shape());
+    let mut c = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            let terms = (0..k).map(|p| a.at(&[i, p]) * (w.at(&[j, p]) - zero.at(&[j])));
+            c.push(sum(terms, 0.0).times(scale.at(&[j])));
+        }
+    }
+    c
+}
+
+fn scaled_groups_reference(a: &Array, w: &Array, scale: &Array) -> Vec<Expected> {
+    let ([m, k], [n, groups]) = (a.shape(), scale.shape());
+    let mut c = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            let group = |g| sum((g * 32..k.min(g * 32 + 32)).map(|p| a.at(&[i, p]) * w.at(&[j, p])), 0.0);
+            c.push(total((0..groups).map(|g| group(g).times(scale.at(&[j, g])))));
+        }
+    }
+    c
+}
+
+pub fn subjects() -> Vec<Subject> {
+    let steps = Subject::new("scaled_steps", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (a, a_values) = setting.input::<f16, _>((m, k))?;
+        let (w, w_values) = setting.input::<f16, _>((n, k))?;
+        let (scale, scales) = setting.input::<f32, _>((k,))?;
+        let mut c = setting.output::<f32, _>((m, n))?;
+        visit(scaled_steps(&*a.view()?, &*w.view()?, &*scale.view()?, &mut *c.view_mut()?))?;
+        Outcome::new(c, move || scaled_steps_reference(&a_values, &w_values, &scales))
+    });
+    let rows = Subject::new("quantised_rows", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (a, a_values) = setting.input::<f16, _>((m, k))?;
+        let (w, w_values) = setting.integers((n, k), 0..16)?;
+        let (zero, zeros) = setting.integers((n,), 0..16)?;
+        let (scale, scales) = setting.input::<f32, _>((n,))?;
+        let mut c = setting.output::<f16, _>((m, n))?;
+        visit(quantised_rows(&*a.view()?, &*w.view()?, &*zero.view()?, &*scale.view()?, &mut *c.view_mut()?))?;
+        Outcome::new(c, move || quantised_rows_reference(&a_values, &w_values, &zeros, &scales))
+    });
+    let groups = Subject::new("scaled_groups", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (a, a_values) = setting.input::<f16, _>((m, k))?;
+        let (w, w_values) = setting.input::<f16, _>((n, k))?;
+        let (scale, scales) = setting.input::<f32, _>((n, k.div_ceil(32)))?;
+        let mut c = setting.output::<f16, _>((m, n))?;
+        visit(scaled_groups(&*a.view()?, &*w.view()?, &*scale.view()?, &mut *c.view_mut()?))?;
+        Outcome::new(c, move || scaled_groups_reference(&a_values, &w_values, &scales))
+    });
+    vec![steps, rows, groups]
+}

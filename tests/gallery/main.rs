@@ -1,0 +1,71 @@
+//! Kernels that no one ships, each from a corner of the language: what they have in common is that the compiler has never been told of
+//! them.
+//!
+//! A file holds a kernel as a user would write it, plain loops in f64 that say what it should give, and the sizes to try. The harness
+//! is that of the shipped kernels: on the CPU against the loops, through NVRTC to machine code, on a GPU against the kernel's own f64
+//! form, and everywhere against that form through `verify()`.
+
+mod attention;
+mod batched;
+mod broadcast;
+#[path = "../kernels/case.rs"]
+mod case;
+mod conv;
+#[path = "../kernels/cpu.rs"]
+mod cpu;
+mod dequantised;
+mod distances;
+#[path = "../kernels/expected.rs"]
+mod expected;
+#[path = "../kernels/gpu.rs"]
+mod gpu;
+mod integers;
+mod low_rank;
+mod masked_softmax;
+mod moments;
+#[path = "../kernels/nvrtc.rs"]
+mod nvrtc;
+mod reductions;
+mod rms_gemm;
+mod rounding;
+mod row_sums;
+mod sizes;
+mod stencil;
+mod swiglu;
+mod transpose;
+mod verified;
+
+use case::Subject;
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let gallery = gallery();
+    let mut trials: Vec<Trial> = Vec::new();
+    trials.extend(cpu::trials(&gallery));
+    trials.extend(verified::trials(&gallery));
+    trials.extend(nvrtc::trials(&gallery));
+    trials.extend(gpu::trials(&gallery));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn gallery() -> Vec<Subject> {
+    let mut all = Vec::new();
+    all.extend(attention::subjects());
+    all.extend(batched::subjects());
+    all.extend(broadcast::subjects());
+    all.extend(conv::subjects());
+    all.extend(dequantised::subjects());
+    all.extend(distances::subjects());
+    all.extend(low_rank::subjects());
+    all.extend(masked_softmax::subjects());
+    all.extend(moments::subjects());
+    all.extend(reductions::subjects());
+    all.extend(rms_gemm::subjects());
+    all.extend(row_sums::subjects());
+    all.extend(stencil::subjects());
+    all.extend(swiglu::subjects());
+    all.extend(transpose::subjects());
+    all
+}

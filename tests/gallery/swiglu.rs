@@ -1,0 +1,52 @@
+//! The gated half of a transformer's feed-forward layer: two products share an operand.
+
+use crate::case::{Outcome, Subject};
+use crate::expected::{Array, Expected, sum};
+use crate::sizes::PRODUCTS;
+use tracea::activation::silu;
+use tracea::prelude::*;
+
+/// `y = silu(x · gateᵀ) ∘ (x · upᵀ)`
+#[kernel]
+pub fn swiglu<M: Dim, N: Dim, K: Dim>(
+    x: &Tensor<f16, (M, K)>,
+    gate: &Tensor<f16, (N, K)>,
+    up: &Tensor<f16, (N, K)>,
+    y: &mut Tensor<f16, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut g = zeros::<f32>((i, j));
+        let mut u = zeros::<f32>((i, j));
+        tile!(for k in K {
+            let rows = x[(i, k)];
+            g += dot(rows, gate[(j, k)].t());
+            u += dot(rows, up[(j, k)].t());
+        });
+        y[(i, j)] = (g.map(silu) * u).to();
+    });
+}
+
+fn reference(x: &Array, gate: &Array, up: &Array) -> Vec<Expected> {
+    let ([m, k], [n, _]) = (x.shape(), gate.shape());
+    let mut y = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            let g = sum((0..k).map(|p| x.at(&[i, p]) * gate.at(&[j, p])), 0.0);
+            let u = sum((0..k).map(|p| x.at(&[i, p]) * up.at(&[j, p])), 0.0);
+            y.push(g.then(|g| g / (1.0 + (-g).exp())).times(u));
+        }
+    }
+    y
+}
+
+pub fn subjects() -> Vec<Subject> {
+    vec![Subject::new("swiglu", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (x, x_values) = setting.input::<f16, _>((m, k))?;
+        let (gate, gate_values) = setting.input::<f16, _>((n, k))?;
+        let (up, up_values) = setting.input::<f16, _>((n, k))?;
+        let mut y = setting.output::<f16, _>((m, n))?;
+        visit(swiglu(&*x.view()?, &*gate.view()?, &*up.view()?, &mut *y.view_mut()?))?;
+        Outcome::new(y, move || reference(&x_values, &gate_values, &up_values))
+    })]
+}

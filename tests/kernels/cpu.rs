@@ -1,0 +1,27 @@
+//! On the CPU, against the naive loops.
+
+use crate::case::{Setting, Subject};
+use libtest_mimic::{Failed, Trial};
+use tracea::prelude::*;
+
+pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
+    let trial = |subject: &Subject| {
+        let subject = subject.clone();
+        Trial::test(format!("cpu: {}", subject.name), move || agrees(&subject))
+    };
+    subjects.iter().map(trial).collect()
+}
+
+fn agrees(subject: &Subject) -> Result<(), Failed> {
+    let device = Device::cpu();
+    for sizes in subject.sizes.all() {
+        for strided in [false, true] {
+            let setting = Setting::new(&device, &sizes, strided);
+            let outcome =
+                (subject.case)(&setting, &mut |launch| Ok(launch.launch()?)).and_then(|outcome| outcome.compare());
+            outcome
+                .map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
+        }
+    }
+    Ok(())
+}

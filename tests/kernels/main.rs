@@ -1,0 +1,25 @@
+//! Every shipped kernel, three ways: on the CPU against naive loops in f64, through NVRTC to machine code, and on a GPU against the
+//! kernel's own f64 form.
+//!
+//! A harness of its own gives each kernel instance a test by name, and says which ones were skipped and why.
+
+mod case;
+mod cpu;
+mod expected;
+mod gpu;
+mod nvrtc;
+mod reference;
+mod registry;
+
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let shipped = registry::shipped();
+    let mut trials: Vec<Trial> = Vec::new();
+    trials.extend(cpu::trials(&shipped));
+    trials.extend(nvrtc::trials(&shipped));
+    trials.extend(gpu::trials(&shipped));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

@@ -1,0 +1,139 @@
+//! Through NVRTC to machine code, without a GPU: every variant of every instance, dense and misaligned.
+//!
+//! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
+//! that the plan promises.
+
+use crate::case::{Setting, Subject};
+use libtest_mimic::{Completion, Failed, Trial};
+use std::path::PathBuf;
+use std::process::Command;
+use tracea::cuda::{Compiled, Resources, compile_variant, nvrtc_version};
+use tracea::plan::{Instance, KernelDef, Key, Variant};
+use tracea::prelude::*;
+
+/// A block's shared memory on the target's largest device; the runtime tells smaller ones that there is no code for them.
+const SHARED_BYTES: &[(&str, u32)] = &[("sm_80", 163 << 10), ("sm_90a", 227 << 10)];
+
+/// A multiprocessor's registers.
+const REGISTERS: u32 = 65536;
+
+pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
+    let missing = match (nvrtc_version(), disassembler()) {
+        (Err(error), _) => Some(error.to_string()),
+        (Ok(_), None) => {
+            Some("no nvdisasm -- install the CUDA toolkit, or run `cargo xtask test`, which fetches it".into())
+        }
+        (Ok(_), Some(_)) => None,
+    };
+    let mut trials = Vec::new();
+    for kernel in kernels(subjects) {
+        for instance in kernel.instances {
+            for variant in instance.variants {
+                let missing = missing.clone();
+                trials.push(Trial::ignorable_test(name(kernel, instance, variant), move || match missing {
+                    Some(reason) => Ok(Completion::ignored_with(reason)),
+                    None => compiles(kernel, instance, variant).map(|()| Completion::Completed),
+                }));
+            }
+        }
+    }
+    trials
+}
+
+/// Each once, in the registry's order.
+fn kernels(subjects: &[Subject]) -> Vec<&'static KernelDef> {
+    let device = Device::cpu();
+    let mut kernels: Vec<&KernelDef> = Vec::new();
+    for subject in subjects {
+        let setting = Setting::new(&device, subject.sizes.fixed[0], false);
+        let mut find = |launch: Launch<'_>| {
+            let kernel = launch.kernel();
+            if !kernels.iter().any(|known| std::ptr::eq(*known, kernel)) {
+                kernels.push(kernel);
+            }
+            Ok(())
+        };
+        (subject.case)(&setting, &mut find).unwrap_or_else(|failed| panic!("{}: {failed:?}", subject.name));
+    }
+    kernels
+}
+
+fn name(kernel: &KernelDef, instance: &Instance, variant: &Variant) -> String {
+    let keys = kernel.selectors.iter().zip(instance.key).map(|(selector, key)| match key {
+        Key::Int(value) => format!(" {selector}={value}"),
+        Key::Bool(value) => format!(" {selector}={value}"),
+        Key::Dtype(dtype) => format!(" {selector}={dtype}"),
+    });
+    format!("nvrtc: {}{} ({}, {})", kernel.name, keys.collect::<String>(), variant.target, variant.schedule)
+}
+
+fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant) -> Result<(), Failed> {
+    let architectures: &[&str] = if variant.target == "sm_80" { &["sm_80", "sm_90"] } else { &[variant.target] };
+    for architecture in architectures {
+        for bytes in [16, 1] {
+            let align: Vec<(usize, u32)> = variant.aligned.iter().map(|tensor| (*tensor, bytes)).collect();
+            let context = |failed: Failed| {
+                Failed::from(format!("{architecture}, aligned to {bytes}: {}", failed.message().unwrap_or_default()))
+            };
+            let compiled = compile_variant(kernel, instance, variant, &align, architecture)?;
+            within_plan(variant, &compiled).map_err(context)?;
+            if bytes == 16 {
+                keeps_promises(variant, &compiled.cubin).map_err(context)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn within_plan(variant: &Variant, compiled: &Compiled) -> Result<(), Failed> {
+    let Resources { registers, spill_store_bytes, spill_load_bytes, stack_bytes, shared_bytes, .. } =
+        compiled.resources;
+    if registers == 0 {
+        return Err(format!("the compiler reports no registers\n{}", compiled.log).into());
+    }
+    if spill_store_bytes + spill_load_bytes + stack_bytes > 0 {
+        let spills = format!("spills {spill_store_bytes} and {spill_load_bytes} bytes, stack {stack_bytes} bytes");
+        return Err(format!("{registers} registers, {spills}").into());
+    }
+    if compiled.log.contains("serialized") || compiled.log.contains("serialised") {
+        return Err(format!("the compiler serialised wgmma\n{}", compiled.log).into());
+    }
+    if registers > variant.max_registers || registers * variant.threads > REGISTERS {
+        return Err(format!(
+            "{registers} registers, the plan has {}, {} threads",
+            variant.max_registers, variant.threads
+        )
+        .into());
+    }
+    let shared = shared_bytes + variant.shared_bytes;
+    match SHARED_BYTES.iter().find(|(target, _)| *target == variant.target) {
+        Some((_, limit)) if shared > *limit => {
+            Err(format!("{shared} bytes of shared memory, a block has {limit}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn keeps_promises(variant: &Variant, cubin: &[u8]) -> Result<(), Failed> {
+    let Some(program) = disassembler() else { return Err("nvdisasm is gone".into()) };
+    let file = std::env::temp_dir().join(format!("tracea-{}-{:p}.cubin", std::process::id(), cubin.as_ptr()));
+    std::fs::write(&file, cubin)?;
+    let output = Command::new(program).arg("--print-code").arg(&file).output();
+    std::fs::remove_file(&file)?;
+    let output = output?;
+    if !output.status.success() {
+        return Err(format!("nvdisasm: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    let code = String::from_utf8_lossy(&output.stdout);
+    let missing: Vec<_> = variant.promised_sass.iter().filter(|instruction| !code.contains(**instruction)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(format!("the machine code has no {missing:?}").into()) }
+}
+
+/// `nvdisasm` on the path, or among the fetched tools above the running binary.
+fn disassembler() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join("nvdisasm"));
+    let binary = std::env::current_exe().unwrap_or_default();
+    let fetched = binary.ancestors().map(|folder| folder.join("cuda-tools/nvidia/cu13/bin/nvdisasm"));
+    on_path.chain(fetched).find(|program| program.is_file())
+}
