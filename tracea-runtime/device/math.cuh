@@ -6,7 +6,7 @@
 
 namespace tracea {
 
-// One MUFU: 2 ulp; results under 2^-126 become 0. PTX ISA, "Floating Point Instructions: ex2".
+// One MUFU: relative error 2^-22; results under 2^-126 become 0. PTX ISA, "Floating Point Instructions: ex2".
 __device__ __forceinline__ float exp2(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
