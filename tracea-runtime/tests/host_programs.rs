@@ -1,5 +1,6 @@
 //! The language's three programs as expansion writes them, run natively and in the oracle, against loops in f64.
-#![allow(non_camel_case_types, non_snake_case, unused_variables, clippy::too_many_arguments)]
+#![allow(non_camel_case_types, non_snake_case, unused_variables)]
+#![allow(clippy::too_many_arguments, clippy::builtin_type_shadow, clippy::extra_unused_type_parameters)]
 
 use tracea_runtime as P;
 

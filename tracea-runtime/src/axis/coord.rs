@@ -125,26 +125,76 @@ operator! {
     Rem rem remainder;
 }
 
-macro_rules! coords {
-    ($($d:ident $part:tt),*; $out:ty) => {
-        impl<A, $($d),*> Ix<A, Flat<($($d,)*)>> {
-            /// The element's coordinate in each of the flattened dims.
-            pub fn coords(self) -> $out {
-                ($(Coord { ix: self, map: self.component($part) },)*)
-            }
-        }
-    };
+/// One component of the flat axis `A` over the dims `S`.
+type Part<A, S> = Coord<A, Flat<S>, Component>;
+
+/// The components of an axis over two dims.
+type Two<A, S> = (Part<A, S>, Part<A, S>);
+
+impl<A, P, Q> Ix<A, Flat<(P, Q)>> {
+    /// The element's coordinate in each of the flattened dims.
+    pub fn coords(self) -> Two<A, (P, Q)> {
+        (self.part(0), self.part(1))
+    }
 }
-type Part<A, D> = Coord<A, D, Component>;
-coords!(P 0, Q 1; (Part<A, Flat<(P, Q)>>, Part<A, Flat<(P, Q)>>));
-coords!(P 0, Q 1, R 2; (Part<A, Flat<(P, Q, R)>>, Part<A, Flat<(P, Q, R)>>, Part<A, Flat<(P, Q, R)>>));
-coords!(P 0, Q 1, R 2, S 3; (
-    Part<A, Flat<(P, Q, R, S)>>, Part<A, Flat<(P, Q, R, S)>>, Part<A, Flat<(P, Q, R, S)>>, Part<A, Flat<(P, Q, R, S)>>
-));
+
+/// The components of an axis over three dims.
+type Three<A, S> = (Part<A, S>, Part<A, S>, Part<A, S>);
+
+impl<A, P, Q, R> Ix<A, Flat<(P, Q, R)>> {
+    /// The element's coordinate in each of the flattened dims.
+    pub fn coords(self) -> Three<A, (P, Q, R)> {
+        (self.part(0), self.part(1), self.part(2))
+    }
+}
+
+/// The components of an axis over four dims.
+type Four<A, S> = (Part<A, S>, Part<A, S>, Part<A, S>, Part<A, S>);
+
+impl<A, P, Q, R, S> Ix<A, Flat<(P, Q, R, S)>> {
+    /// The element's coordinate in each of the flattened dims.
+    pub fn coords(self) -> Four<A, (P, Q, R, S)> {
+        (self.part(0), self.part(1), self.part(2), self.part(3))
+    }
+}
 
 impl<A, D> Ix<A, D> {
-    fn component(self, part: usize) -> Component {
-        let divisor = self.dims[part + 1..].iter().product::<i32>();
-        Component { divisor, size: self.dims[part] }
+    fn part(self, part: usize) -> Coord<A, D, Component> {
+        let divisor = self.dims[part + 1..].iter().fold(1, |product: i32, &size| product.wrapping_mul(size));
+        Coord { ix: self, map: Component { divisor, size: self.dims[part] } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::extent::{Extent, flat};
+    use super::*;
+
+    fn along<A, D, F: CoordMap>(coord: Coord<A, D, F>) -> Vec<i32> {
+        (coord.ix.start()..coord.ix.end()).map(|position| coord.map.at(position)).collect()
+    }
+
+    enum X {}
+    impl crate::axis::AxisName for X {
+        type Ordinal = crate::axis::ordinal::N0;
+        const NAME: &'static str = "x";
+    }
+
+    #[test]
+    fn components_count_row_major() {
+        let extent = flat((Extent::<()>::new(2), Extent::<u8>::new(3), Extent::<u16>::new(5)));
+        let (n, p, q) = extent.ix::<X>(13, 17).coords();
+        assert_eq!(along(n), [0, 0, 1, 1]);
+        assert_eq!(along(p), [2, 2, 0, 0]);
+        assert_eq!(along(q), [3, 4, 0, 1]);
+        assert_eq!(along(p * 2 + 1 - n), [5, 5, 0, 0]);
+        assert_eq!(along(7 - q / 2 % 2), [6, 7, 7, 7]);
+    }
+
+    #[test]
+    fn division_by_nothing_is_nothing() {
+        let ix = Extent::<()>::new(3).ix::<X>(0, 3);
+        assert_eq!(along(ix / 0), [0, 0, 0]);
+        assert_eq!(along(2 * ix % Extent::<()>::new(0)), [0, 0, 0]);
     }
 }

@@ -8,6 +8,9 @@ mod grid;
 mod kernel;
 mod view;
 
+#[cfg(test)]
+mod properties;
+
 pub use arg::{HostArg, HostArray};
 pub use grid::{GridAxis, GridPoint, GridShape, Tiles, Work, each, tiles};
 pub use kernel::{HostKernel, Sample, SampleTaken};

@@ -115,7 +115,7 @@ impl B {
     }
 
     /// At the low end of the interval, but not below the function's domain.
-    fn from_zero(self, f: impl Fn(f64) -> f64, units: f64) -> B {
+    fn growing_from_zero(self, f: impl Fn(f64) -> f64, units: f64) -> B {
         if self.value < 0.0 && self.value + self.error < 0.0 {
             return B::exact(f64::NAN);
         }
@@ -140,10 +140,10 @@ impl Real for B {
         self.growing(f64::exp2, FUNCTION)
     }
     fn log(self) -> B {
-        self.from_zero(f64::ln, FUNCTION).near_one(self.value)
+        self.growing_from_zero(f64::ln, FUNCTION).near_one(self.value)
     }
     fn log2(self) -> B {
-        self.from_zero(f64::log2, FUNCTION).near_one(self.value)
+        self.growing_from_zero(f64::log2, FUNCTION).near_one(self.value)
     }
     fn sqrt(self) -> B {
         if self.error == 0.0 {

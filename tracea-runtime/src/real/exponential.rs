@@ -52,10 +52,10 @@ pub fn exp2(x: f32) -> f32 {
 pub fn tanh(x: f32) -> f32 {
     let z = x * x;
     let q = -5.704_988_4e-3;
-    let q = q * z + 2.063_908_9e-2;
+    let q = q * z + 2.063_909e-2;
     let q = q * z - 5.373_972e-2;
     let q = q * z + 1.333_144_2e-1;
-    let q = q * z - 3.333_328_2e-1;
+    let q = q * z - 3.333_328_3e-1;
     let near = x + x * z * q;
     let far = (1.0 - 2.0 / (exp(2.0 * x.abs()) + 1.0)).copysign(x);
     if x.abs() < 0.625 { near } else { far }

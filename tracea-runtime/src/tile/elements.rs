@@ -23,14 +23,14 @@ impl<const N: usize> Loops<N> {
         for axis in (0..form.rank).rev().filter(|&axis| form.sizes[axis] != 1) {
             let size = form.sizes[axis];
             let merges = into < MAX_RANK
-                && (0..N).all(|array| strides[array][axis] == loops.strides[array][into] * loops.sizes[into]);
+                && strides.iter().zip(&loops.strides).all(|(from, to)| from[axis] == to[into] * loops.sizes[into]);
             if merges {
                 loops.sizes[into] *= size;
             } else {
                 into -= 1;
                 loops.sizes[into] = size;
-                for array in 0..N {
-                    loops.strides[array][into] = strides[array][axis];
+                for (to, from) in loops.strides.iter_mut().zip(&strides) {
+                    to[into] = from[axis];
                 }
             }
         }
@@ -71,15 +71,7 @@ enum Row<'a, A> {
 /// # Safety
 /// `len` elements, `step` apart, are readable from `address`.
 #[inline(always)]
-unsafe fn read<'a, T: Value>(
-    address: *const T,
-    step: usize,
-    len: usize,
-    buffer: &'a mut [T::Acc; CHUNK],
-) -> Row<'a, T::Acc>
-where
-    T: 'a,
-{
+unsafe fn read<T: Value>(address: *const T, step: usize, len: usize, buffer: &mut [T::Acc; CHUNK]) -> Row<'_, T::Acc> {
     match step {
         // SAFETY: the caller's promise.
         0 => Row::Splat(unsafe { *address }.widen()),

@@ -17,6 +17,9 @@ mod reduce;
 mod reduction;
 mod wide;
 
+#[cfg(test)]
+mod properties;
+
 use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
