@@ -42,42 +42,42 @@ __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.
 // For each rank: loads, which complete on `full` (with a cache policy; into the same place of several blocks of the cluster,
 // bit r of `blocks` for the block of rank r, each on its own barrier), and stores, which complete by groups.
 #define TRACEA_TMA(RANK, COORDINATES, TEXT, ...)                                                                               \
-    __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, COORDINATES) {                \
-        asm volatile("cp.async.bulk.tensor." #RANK                                                                            \
-                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" TEXT "}], [%2];" ::"r"(        \
-                         shared_address(shared)),                                                                             \
-                     "l"(&map), "r"(shared_address(full)), "n"(0), __VA_ARGS__                                                \
-                     : "memory");                                                                                             \
-    }                                                                                                                         \
-    __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, CachePolicy policy,           \
-                                             COORDINATES) {                                                                   \
-        asm volatile("cp.async.bulk.tensor." #RANK                                                                            \
-                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {" TEXT            \
-                     "}], [%2], %3;" ::"r"(shared_address(shared)),                                                           \
-                     "l"(&map), "r"(shared_address(full)), "l"(policy.bits), __VA_ARGS__                                      \
-                     : "memory");                                                                                             \
-    }                                                                                                                         \
-    __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, Barrier* full,                     \
-                                                       unsigned short blocks, COORDINATES) {                                  \
-        asm volatile("cp.async.bulk.tensor." #RANK                                                                            \
-                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {" TEXT        \
-                     "}], [%2], %3;" ::"r"(shared_address(shared)),                                                           \
-                     "l"(&map), "r"(shared_address(full)), "h"(blocks), __VA_ARGS__                                           \
-                     : "memory");                                                                                             \
-    }                                                                                                                         \
-    __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, COORDINATES) {                        \
-        asm volatile("cp.async.bulk.tensor." #RANK "d.global.shared::cta.tile.bulk_group [%1, {" TEXT "}], [%0];" ::"r"(      \
-                         shared_address(shared)),                                                                             \
-                     "l"(&map), "n"(0), "n"(0), __VA_ARGS__                                                                   \
-                     : "memory");                                                                                             \
+    __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, COORDINATES) {                 \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                             \
+                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" TEXT "}], [%2];" ::"r"(         \
+                         shared_address(shared)),                                                                              \
+                     "l"(&map), "r"(shared_address(full)), "n"(0), __VA_ARGS__                                                 \
+                     : "memory");                                                                                              \
+    }                                                                                                                          \
+    __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, CachePolicy policy,            \
+                                             COORDINATES) {                                                                    \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                             \
+                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {" TEXT             \
+                     "}], [%2], %3;" ::"r"(shared_address(shared)),                                                            \
+                     "l"(&map), "r"(shared_address(full)), "l"(policy.bits), __VA_ARGS__                                       \
+                     : "memory");                                                                                              \
+    }                                                                                                                          \
+    __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, Barrier* full,                      \
+                                                       unsigned short blocks, COORDINATES) {                                   \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                             \
+                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {" TEXT         \
+                     "}], [%2], %3;" ::"r"(shared_address(shared)),                                                            \
+                     "l"(&map), "r"(shared_address(full)), "h"(blocks), __VA_ARGS__                                            \
+                     : "memory");                                                                                              \
+    }                                                                                                                          \
+    __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, COORDINATES) {                         \
+        asm volatile("cp.async.bulk.tensor." #RANK "d.global.shared::cta.tile.bulk_group [%1, {" TEXT "}], [%0];" ::"r"(       \
+                         shared_address(shared)),                                                                              \
+                     "l"(&map), "n"(0), "n"(0), __VA_ARGS__                                                                    \
+                     : "memory");                                                                                              \
     }
 #define TRACEA_COORDINATES(...) __VA_ARGS__
 TRACEA_TMA(1, int c0, "%4", "r"(c0))
 TRACEA_TMA(2, TRACEA_COORDINATES(int c0, int c1), "%4, %5", "r"(c0), "r"(c1))
 TRACEA_TMA(3, TRACEA_COORDINATES(int c0, int c1, int c2), "%4, %5, %6", "r"(c0), "r"(c1), "r"(c2))
 TRACEA_TMA(4, TRACEA_COORDINATES(int c0, int c1, int c2, int c3), "%4, %5, %6, %7", "r"(c0), "r"(c1), "r"(c2), "r"(c3))
-TRACEA_TMA(5, TRACEA_COORDINATES(int c0, int c1, int c2, int c3, int c4), "%4, %5, %6, %7, %8", "r"(c0), "r"(c1), "r"(c2), "r"(c3),
-           "r"(c4))
+TRACEA_TMA(5, TRACEA_COORDINATES(int c0, int c1, int c2, int c3, int c4), "%4, %5, %6, %7, %8", "r"(c0), "r"(c1), "r"(c2),
+           "r"(c3), "r"(c4))
 #undef TRACEA_COORDINATES
 #undef TRACEA_TMA
 

@@ -137,8 +137,8 @@ __device__ __forceinline__ void wgmma_step(float (&d)[N], const unsigned (&a)[4]
 
 // The columns from FIRST on, at most 256 an instruction.
 template <int FIRST, int K, class A, class B, int SIZE>
-__device__ __forceinline__ void wgdot_columns(float (&acc)[SIZE], const A& a, unsigned long long a_matrix, unsigned long long b_matrix,
-                                              bool accumulate) {
+__device__ __forceinline__ void wgdot_columns(float (&acc)[SIZE], const A& a, unsigned long long a_matrix,
+                                              unsigned long long b_matrix, bool accumulate) {
     using T = typename A::type;
     constexpr int left = 2 * SIZE - FIRST, columns = left < 256 ? left : 256;
     float(&d)[columns / 2] = *reinterpret_cast<float(*)[columns / 2]>(acc + FIRST / 2);

@@ -65,6 +65,7 @@ struct Wgmma;
 #define TRACEA_TEXT_224 TRACEA_TEXT_208 ", %104, %105, %106, %107, %108, %109, %110, %111"
 #define TRACEA_TEXT_240 TRACEA_TEXT_224 ", %112, %113, %114, %115, %116, %117, %118, %119"
 #define TRACEA_TEXT_256 TRACEA_TEXT_240 ", %120, %121, %122, %123, %124, %125, %126, %127"
+
 #define TRACEA_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define TRACEA_OPERANDS_8 TRACEA_4(0)
 #define TRACEA_OPERANDS_16 TRACEA_OPERANDS_8, TRACEA_4(4)
@@ -84,48 +85,51 @@ struct Wgmma;
 #define TRACEA_OPERANDS_224 TRACEA_OPERANDS_208, TRACEA_4(104), TRACEA_4(108)
 #define TRACEA_OPERANDS_240 TRACEA_OPERANDS_224, TRACEA_4(112), TRACEA_4(116)
 #define TRACEA_OPERANDS_256 TRACEA_OPERANDS_240, TRACEA_4(120), TRACEA_4(124)
+
 // One instruction: A, B and MAJORS are the text of its operands, P the place of `accumulate` among them.
-#define TRACEA_PRODUCT(N, SHAPE_AND_TYPES, A, B, P, MAJORS, ...)                                     \
-    asm volatile("{\n"                                                                               \
-                 ".reg .pred p;\n"                                                                   \
-                 "setp.ne.b32 p, %" #P ", 0;\n"                                                      \
-                 "wgmma.mma_async.sync.aligned.m64n" #N SHAPE_AND_TYPES " {" TRACEA_TEXT_##N "}, " A  \
-                 ", " B ", p, 1, 1" MAJORS ";\n"                                                     \
-                 "}"                                                                                 \
-                 : TRACEA_OPERANDS_##N                                                               \
+#define TRACEA_PRODUCT(N, SHAPE_AND_TYPES, A, B, P, MAJORS, ...)                                                               \
+    asm volatile("{\n"                                                                                                         \
+                 ".reg .pred p;\n"                                                                                             \
+                 "setp.ne.b32 p, %" #P ", 0;\n"                                                                                \
+                 "wgmma.mma_async.sync.aligned.m64n" #N SHAPE_AND_TYPES " {" TRACEA_TEXT_##N "}, " A                           \
+                 ", " B ", p, 1, 1" MAJORS ";\n"                                                                               \
+                 "}"                                                                                                           \
+                 : TRACEA_OPERANDS_##N                                                                                         \
                  : __VA_ARGS__)
 
 // I0 … I6 are N / 2 …: the places of the operands after the accumulators.
 #define TRACEA_16_BIT(N, NAME, TYPES, I0, I1, I2, I3, I4, I5, I6)                                                              \
-    template <bool TRANS_A, bool TRANS_B>                                                                                     \
-    static __device__ __forceinline__ void NAME##_ss(float (&d)[N / 2], unsigned long long a, unsigned long long b,           \
-                                                     bool accumulate) {                                                       \
-        TRACEA_PRODUCT(N, "k16.f32." TYPES, "%" #I1, "%" #I2, I0, ", %" #I3 ", %" #I4, "r"(static_cast<int>(accumulate)),     \
-                       "l"(a), "l"(b), "n"(TRANS_A ? 1 : 0), "n"(TRANS_B ? 1 : 0));                                           \
-    }                                                                                                                         \
-    template <bool TRANS_B>                                                                                                   \
-    static __device__ __forceinline__ void NAME##_rs(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,         \
-                                                     bool accumulate) {                                                       \
-        TRACEA_PRODUCT(N, "k16.f32." TYPES, "{%" #I1 ", %" #I2 ", %" #I3 ", %" #I4 "}", "%" #I5, I0, ", %" #I6,               \
-                       "r"(static_cast<int>(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                 \
-                       "n"(TRANS_B ? 1 : 0));                                                                                 \
+    template <bool TRANS_A, bool TRANS_B>                                                                                      \
+    static __device__ __forceinline__ void NAME##_ss(float (&d)[N / 2], unsigned long long a, unsigned long long b,            \
+                                                     bool accumulate) {                                                        \
+        TRACEA_PRODUCT(N, "k16.f32." TYPES, "%" #I1, "%" #I2, I0, ", %" #I3 ", %" #I4, "r"(static_cast<int>(accumulate)),      \
+                       "l"(a), "l"(b), "n"(TRANS_A ? 1 : 0), "n"(TRANS_B ? 1 : 0));                                            \
+    }                                                                                                                          \
+    template <bool TRANS_B>                                                                                                    \
+    static __device__ __forceinline__ void NAME##_rs(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,          \
+                                                     bool accumulate) {                                                        \
+        TRACEA_PRODUCT(N, "k16.f32." TYPES, "{%" #I1 ", %" #I2 ", %" #I3 ", %" #I4 "}", "%" #I5, I0, ", %" #I6,                \
+                       "r"(static_cast<int>(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                  \
+                       "n"(TRANS_B ? 1 : 0));                                                                                  \
     }
+
 #define TRACEA_WGMMA(N, I0, I1, I2, I3, I4, I5, I6)                                                                            \
-    template <>                                                                                                               \
-    struct Wgmma<N> {                                                                                                         \
-        TRACEA_16_BIT(N, f16, "f16.f16", I0, I1, I2, I3, I4, I5, I6)                                                          \
-        TRACEA_16_BIT(N, bf16, "bf16.bf16", I0, I1, I2, I3, I4, I5, I6)                                                       \
-        static __device__ __forceinline__ void tf32_ss(float (&d)[N / 2], unsigned long long a, unsigned long long b,         \
-                                                       bool accumulate) {                                                     \
-            TRACEA_PRODUCT(N, "k8.f32.tf32.tf32", "%" #I1, "%" #I2, I0, "", "r"(static_cast<int>(accumulate)), "l"(a),        \
-                           "l"(b));                                                                                           \
-        }                                                                                                                     \
-        static __device__ __forceinline__ void tf32_rs(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,       \
-                                                       bool accumulate) {                                                     \
-            TRACEA_PRODUCT(N, "k8.f32.tf32.tf32", "{%" #I1 ", %" #I2 ", %" #I3 ", %" #I4 "}", "%" #I5, I0, "",                \
-                           "r"(static_cast<int>(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));            \
-        }                                                                                                                     \
+    template <>                                                                                                                \
+    struct Wgmma<N> {                                                                                                          \
+        TRACEA_16_BIT(N, f16, "f16.f16", I0, I1, I2, I3, I4, I5, I6)                                                           \
+        TRACEA_16_BIT(N, bf16, "bf16.bf16", I0, I1, I2, I3, I4, I5, I6)                                                        \
+        static __device__ __forceinline__ void tf32_ss(float (&d)[N / 2], unsigned long long a, unsigned long long b,          \
+                                                       bool accumulate) {                                                      \
+            TRACEA_PRODUCT(N, "k8.f32.tf32.tf32", "%" #I1, "%" #I2, I0, "", "r"(static_cast<int>(accumulate)), "l"(a),         \
+                           "l"(b));                                                                                            \
+        }                                                                                                                      \
+        static __device__ __forceinline__ void tf32_rs(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,        \
+                                                       bool accumulate) {                                                      \
+            TRACEA_PRODUCT(N, "k8.f32.tf32.tf32", "{%" #I1 ", %" #I2 ", %" #I3 ", %" #I4 "}", "%" #I5, I0, "",                 \
+                           "r"(static_cast<int>(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));             \
+        }                                                                                                                      \
     };
+
 TRACEA_WGMMA(8, 4, 5, 6, 7, 8, 9, 10)
 TRACEA_WGMMA(16, 8, 9, 10, 11, 12, 13, 14)
 TRACEA_WGMMA(24, 12, 13, 14, 15, 16, 17, 18)
@@ -144,6 +148,7 @@ TRACEA_WGMMA(208, 104, 105, 106, 107, 108, 109, 110)
 TRACEA_WGMMA(224, 112, 113, 114, 115, 116, 117, 118)
 TRACEA_WGMMA(240, 120, 121, 122, 123, 124, 125, 126)
 TRACEA_WGMMA(256, 128, 129, 130, 131, 132, 133, 134)
+
 #undef TRACEA_WGMMA
 #undef TRACEA_16_BIT
 #undef TRACEA_PRODUCT

@@ -24,7 +24,8 @@ __device__ __forceinline__ void dump_bytes(const unsigned char* shared, unsigned
 // A as M x K (or K x M when MN-major), B as N x K (or K x N), C as M x N, all dense. The products begin with acc = 1 when
 // they accumulate.
 template <class T, int WARPGROUPS, int N, int K, bool A_MN, bool B_MN>
-__global__ void __launch_bounds__(128 * WARPGROUPS) wgdot_kernel(const stored<T>* a, const stored<T>* b, float* c, bool accumulate) {
+__global__ void __launch_bounds__(128 * WARPGROUPS)
+wgdot_kernel(const stored<T>* a, const stored<T>* b, float* c, bool accumulate) {
     constexpr int M = 64 * WARPGROUPS, columns = B_MN ? (N + 63) / 64 * 64 : (N + 7) / 8 * 8;
     using Acc = Mma16816<M, N, 4 * WARPGROUPS, 1>;
     using TileA = PanelTile<T, A_MN ? K : M, A_MN ? M : K>;
@@ -111,7 +112,8 @@ __global__ void __launch_bounds__(128 * WARPGROUPS) wgdot_registers_kernel(const
 
 // By threads 128 … 255 of 256.
 template <class Tile, int ALIGN>
-__global__ void panel_copy_kernel(const typename Tile::element* source, int stride, int valid_rows, int valid_cols, unsigned char* out) {
+__global__ void panel_copy_kernel(const typename Tile::element* source, int stride, int valid_rows, int valid_cols,
+                                  unsigned char* out) {
     extern __shared__ __align__(1024) unsigned char shared[];
     Barrier* const full = reinterpret_cast<Barrier*>(shared + Tile::bytes);
     if (threadIdx.x == 0) {
@@ -300,12 +302,14 @@ __device__ __forceinline__ void gemm(T* c, int m, int n, int k, int arrivals, un
         wgdot_wait<0>(acc);
         tile_barrier();
         store_tile_staged<Acc, typename G::template TileC<T>, G::consumers, 16>(
-            acc, a_ring, [&](int row) { return RowTarget<T>{c + static_cast<long long>(row0 + row) * n + col0, row0 + row < m}; }, n - col0);
+            acc, a_ring,
+            [&](int row) { return RowTarget<T>{c + static_cast<long long>(row0 + row) * n + col0, row0 + row < m}; }, n - col0);
     }
 }
 
 template <class T>
-__global__ void __launch_bounds__(384, 1) gemm_copied_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int m, int n, int k) {
+__global__ void __launch_bounds__(384, 1)
+gemm_copied_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int m, int n, int k) {
     using G = Gemm;
     extern __shared__ __align__(1024) unsigned char shared[];
     gemm<T, true>(c, m, n, k, G::producers, shared,
@@ -419,7 +423,8 @@ attention_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ Te
     for (int r = 0; r < O::size; ++r) acc[r] = 0.0f;
 
     const auto scores = [&](int stage) {
-        wgdot_issue<S, P::D>(s, PanelKMajor<T, P::BI, P::D>{q_tile}, PanelKMajor<T, P::BJ, P::D>{k_ring + stage * P::BJ * P::D}, false);
+        wgdot_issue<S, P::D>(s, PanelKMajor<T, P::BI, P::D>{q_tile},
+                             PanelKMajor<T, P::BJ, P::D>{k_ring + stage * P::BJ * P::D}, false);
     };
     // s becomes the weights, relative to the greatest score so far; `fade` is what earlier weights are worth now.
     const auto weigh = [&](int j0) {
