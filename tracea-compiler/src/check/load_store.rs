@@ -69,6 +69,10 @@ impl Checker<'_> {
             Term::Tuple(parts) => parts,
             single => vec![single],
         };
+        if parts.iter().filter(|part| matches!(part, Term::Whole)).count() > 1 {
+            self.fatal(&at.index, "`..` stands once in an index, more are not supported yet -- run over the other axis with `tile!` or `each`");
+            return None;
+        }
         let dims = self.nest.tensor(tensor).dims.clone();
         if parts.len() != dims.len() {
             let text =

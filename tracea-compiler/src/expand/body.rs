@@ -193,11 +193,12 @@ impl Body {
             let annotation = annotated.map(|ty| self.annotation(ty, Kind::Tile));
             return quote! { #(#attrs)* #let_token #pattern #annotation #semi_token };
         };
-        if let (Pat::Ident(name), None) = (pattern, annotated) {
-            if name.mutability.is_none() && self.is_number(&init.expr) {
-                self.names.declare(&name.ident, Kind::Number, self.closures);
-                return local.to_token_stream();
-            }
+        if let (Pat::Ident(name), None) = (pattern, annotated)
+            && name.mutability.is_none()
+            && self.is_number(&init.expr)
+        {
+            self.names.declare(&name.ident, Kind::Number, self.closures);
+            return local.to_token_stream();
         }
         let (value, kind) = self.expr(&init.expr);
         let annotation = annotated.map(|ty| self.annotation(ty, kind));

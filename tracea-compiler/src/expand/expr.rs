@@ -9,7 +9,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     BinOp, Expr, ExprBinary, ExprCall, ExprCast, ExprClosure, ExprIf, ExprIndex, ExprLit, ExprMethodCall, ExprPath,
-    GenericArgument, Lit, Path, PathArguments, Type,
+    ExprRange, GenericArgument, Lit, Path, PathArguments, RangeLimits, Type,
 };
 
 impl Body {
@@ -301,6 +301,7 @@ impl Body {
         for (position, argument) in call.args.iter().enumerate() {
             let (tokens, kind) = match argument {
                 Expr::Closure(closure) if name == "mask" => (self.closure(closure, Kind::Plain), Kind::Plain),
+                Expr::Range(range) if name == "range" => (self.bounds(range), Kind::Plain),
                 fill if name == "mask" && position == 1 => (self.fill(fill), Kind::Tile),
                 other => self.expr(other),
             };
@@ -328,6 +329,22 @@ impl Body {
         let mut tokens = quote! { #receiver #dot #method #generics };
         call.paren_token.surround(&mut tokens, |inside| inside.extend(quote! { #(#arguments),* }));
         (tokens, kind)
+    }
+
+    /// Both ends of `T.range(a..b)` as integers: one may be a dim, and one may be left out.
+    fn bounds(&mut self, range: &ExprRange) -> TokenStream {
+        let private = private();
+        let mut integer = |end: &Option<Box<Expr>>| {
+            let end = self.value(end.as_deref()?);
+            Some(quote! { #private::Integer::get(#end) })
+        };
+        let start = integer(&range.start).unwrap_or_else(|| quote! { 0 });
+        let end = match (integer(&range.end), &range.limits) {
+            (Some(end), RangeLimits::HalfOpen(_)) => end,
+            (Some(end), RangeLimits::Closed(_)) => quote! { #end + 1 },
+            (None, _) => quote! { ::core::primitive::i32::MAX },
+        };
+        quote_spanned! { range.limits.span()=> #start..#end }
     }
 
     fn call(&mut self, call: &ExprCall) -> (TokenStream, Kind) {

@@ -26,7 +26,7 @@ use crate::plan::Variant;
 use body::{Body, extent_name};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
-use syn::{FnArg, GenericParam, ItemFn, Type, TypeParamBound, WherePredicate};
+use syn::{FnArg, GenericArgument, GenericParam, ItemFn, Type, TypeParamBound, WherePredicate};
 
 /// `variants`: for each nest, what it was lowered to; where there is none, the kernel runs on the CPU only.
 pub fn expand_kernel(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) -> TokenStream {
@@ -199,12 +199,22 @@ fn tensor_arguments(ty: &Type) -> (TokenStream, TokenStream) {
             path.path.segments.last().map(|last| &last.arguments)
         && let (Some(dtype), Some(shape)) = (arguments.args.first(), arguments.args.get(1))
     {
-        return (dtype.to_token_stream(), shape.to_token_stream());
+        return (unqualified(dtype), shape.to_token_stream());
     }
     match ty {
         Type::Paren(inner) => tensor_arguments(&inner.elem),
         Type::Group(inner) => tensor_arguments(&inner.elem),
         _ => (quote! { _ }, quote! { _ }),
+    }
+}
+
+/// `half::f16` as `f16`: the body's type parameter of that name.
+fn unqualified(dtype: &GenericArgument) -> TokenStream {
+    match dtype {
+        GenericArgument::Type(Type::Path(path)) => {
+            path.path.segments.last().map_or_else(|| dtype.to_token_stream(), |last| last.to_token_stream())
+        }
+        other => other.to_token_stream(),
     }
 }
 
