@@ -12,6 +12,8 @@ mod parse;
 pub mod plan;
 pub mod program;
 pub mod schedule;
+#[cfg(test)]
+mod testing;
 
 use nest::Nest;
 use proc_macro2::TokenStream;

@@ -53,3 +53,106 @@ impl Lowering<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{accesses, gemm, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// The accesses of `y[(i, j)] = …`, 8 × 256 blocks.
+    fn elementwise(load: TokenStream) -> Vec<String> {
+        accesses(&program(quote! {
+            #[schedule(sm_80, i = 8, j = 256)]
+            fn f<M: Dim, N: Dim>(
+                x: &Tensor<f32, (M, N)>, t: &Tensor<f32, (N, M)>, bias: &Tensor<f32, (N,)>, y: &mut Tensor<f32, (M, N)>, by: i32,
+            ) {
+                tile!(for (i, j) in (M, N) { y[(i, j)] = #load; });
+            }
+        }))
+    }
+
+    #[test]
+    fn rows_of_a_tensor_are_read_as_rows() {
+        // Columns are counted by the access itself.
+        assert_eq!(elementwise(quote!(x[(i, j)])), ["x by rows, i < end", "y by rows, i < end"]);
+    }
+
+    #[test]
+    fn a_transposed_tensor_is_read_by_elements() {
+        assert_eq!(elementwise(quote!(x[(i, j)] + t[(j, i)].t()))[1], "t by elements, j < end, i < end");
+    }
+
+    #[test]
+    fn a_vector_beside_a_tile_is_read_by_elements() {
+        assert_eq!(elementwise(quote!(x[(i, j)] + bias[j]))[1], "bias by elements, j < end");
+    }
+
+    #[test]
+    fn shifted_coordinates_are_checked_against_the_tensor() {
+        assert_eq!(elementwise(quote!(x[(i - 1, j)]))[0], "x by rows, i < end, 0 inside");
+        assert_eq!(elementwise(quote!(x[(i, j + by)]))[0], "x by elements, i < end, j < end, 1 inside");
+    }
+
+    #[test]
+    fn a_constant_inside_a_known_size_is_not_checked() {
+        let of = |at: TokenStream| {
+            accesses(&program(quote! {
+                fn f<N: Dim>(x: &Tensor<f32, (Const<4>, N)>, y: &mut Tensor<f32, (N,)>) { tile!(for i in N { y[i] = x[(#at, i)]; }); }
+            }))
+        };
+        assert_eq!(of(quote!(3)), ["x by rows", "y by rows"]);
+        assert_eq!(of(quote!(4)), ["x by rows, 0 inside", "y by rows"]);
+    }
+
+    #[test]
+    fn known_sizes_that_blocks_divide_are_not_checked() {
+        let of = |rows: TokenStream| {
+            accesses(&program(quote! {
+                #[schedule(sm_80, i = 8, j = 256)]
+                fn f(x: &Tensor<f32, (Const<#rows>, Const<512>)>, y: &mut Tensor<f32, (Const<#rows>, Const<512>)>) {
+                    tile!(for (i, j) in (Const::<#rows>, Const::<512>) { y[(i, j)] = x[(i, j)]; });
+                }
+            }))
+        };
+        assert_eq!(of(quote!(64)), ["x by rows", "y by rows"]);
+        assert_eq!(of(quote!(65)), ["x by rows, i < end", "y by rows, i < end"]);
+    }
+
+    #[test]
+    fn a_flat_axis_is_checked_as_a_whole() {
+        let accesses = accesses(&program(quote! {
+            #[schedule(sm_80, pq = 8, c = 256)]
+            fn f<P: Dim, Q: Dim, C: Dim>(x: &Tensor<f32, (P, Q, C)>, y: &mut Tensor<f32, (P, Q, C)>) {
+                tile!(for (pq, c) in (flat(P, Q), C) {
+                    let (p, q) = pq.coords();
+                    y[(p, q, c)] = x[(p, q - 1, c)];
+                });
+            }
+        }));
+        assert_eq!(accesses, ["x by rows, pq < end, 1 inside", "y by rows, pq < end"]);
+    }
+
+    #[test]
+    fn operands_are_copied_as_rows_whichever_way_they_lie() {
+        let program = program(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))));
+        let (a, b) = ("a by rows, i < end", "b by rows, k < end");
+        assert_eq!(accesses(&program), [a, b, a, b, "c by rows, i < end"]);
+    }
+
+    #[test]
+    fn a_loop_that_starts_in_the_middle_is_read_by_elements_and_checked() {
+        // 2048 is a multiple of the block, but a first coordinate of 5 is not.
+        let accesses = accesses(&program(quote! {
+            #[schedule(sm_80, i = 8, j = 256)]
+            fn f<M: Dim>(x: &Tensor<f32, (M, Const<2048>)>, y: &mut Tensor<f32, (M,)>, first: i32) {
+                tile!(for i in M {
+                    let mut total = zeros::<f32>(i);
+                    tile!(for j in Const::<2048>.from(first) { total += x[(i, j)].row_sum(); });
+                    y[i] = total;
+                });
+            }
+        }));
+        assert_eq!(accesses[0], "x by elements, i < end, j < end");
+    }
+}

@@ -236,3 +236,82 @@ fn capitalised(name: &str) -> String {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::program::layout::LayoutKind;
+    use crate::testing::{gemm, lowered, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    #[test]
+    fn a_dot_fixes_the_layout_of_its_result() {
+        let program = program(gemm(quote!(sm_80, i = 128, j = 64, k = 32, stages = 2, warps = (4, 2))));
+        let [tile] = &program.layouts[..] else { panic!("one layout") };
+        assert_eq!(tile.kind, LayoutKind::Mma16816 { warps_m: 4, warps_n: 2 });
+        assert_eq!((tile.name.as_str(), tile.rows, tile.cols), ("IJTile", 128, 64));
+    }
+
+    #[test]
+    fn exact_products_accumulate_in_a_square_grid_of_threads() {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 128, j = 128, k = 16, stages = 2, warps = (4, 2))]
+            fn f<N: Dim>(a: &Tensor<f32, (N, N)>, b: &Tensor<f32, (N, N)>, c: &mut Tensor<f32, (N, N)>) {
+                tile!(for (i, j) in (N, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in N { acc += dot(a[(i, k)], b[(k, j)]); });
+                    c[(i, j)] = acc;
+                });
+            }
+        });
+        assert_eq!(program.layouts[0].kind, LayoutKind::Blocked { threads_m: 16, threads_n: 16, vec: 4 });
+    }
+
+    fn copied(dtype: TokenStream, schedule: TokenStream) -> TokenStream {
+        quote! {
+            #[schedule(#schedule)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<#dtype, (M, N)>, y: &mut Tensor<#dtype, (M, N)>) {
+                tile!(for (i, j) in (M, N) { y[(i, j)] = x[(i, j)]; });
+            }
+        }
+    }
+
+    #[test]
+    fn neighbouring_threads_hold_sixteen_bytes_each() {
+        let of = |dtype| program(copied(dtype, quote!(sm_80, i = 8, j = 256))).layouts[0].kind;
+        assert_eq!(of(quote!(f16)), LayoutKind::Blocked { threads_m: 8, threads_n: 32, vec: 8 });
+        assert_eq!(of(quote!(f32)), LayoutKind::Blocked { threads_m: 8, threads_n: 32, vec: 4 });
+    }
+
+    #[test]
+    fn a_tile_too_small_for_the_threads_is_refused() {
+        let error = lowered(copied(quote!(f32), quote!(sm_80, i = 3, j = 5))).expect_err("no layout");
+        assert_eq!(
+            error.message,
+            "256 threads cannot share a 3 × 5 tile of `i`, `j` evenly -- use block sizes that are powers of two, or fewer warps"
+        );
+        assert_eq!(error.option.as_deref(), Some("j"));
+    }
+
+    #[test]
+    fn tiles_beside_a_dot_take_slices_that_agree_with_it() {
+        // The k axis is the columns of the left operand's own tile: warps share its rows as they share the result's.
+        let program = program(quote! {
+            #[schedule(sm_80, i = 64, j = 64, k = 64, stages = 2, warps = (4, 1))]
+            fn f<N: Dim>(a: &Tensor<f16, (N, N)>, b: &Tensor<f16, (N, N)>, c: &mut Tensor<f32, (N, N)>) {
+                tile!(for (i, j) in (N, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    let mut squares = zeros::<f32>(i);
+                    tile!(for k in N {
+                        let rows = a[(i, k)].to::<f32>();
+                        squares += (rows * rows).row_sum();
+                        acc += dot(a[(i, k)], b[(k, j)]);
+                    });
+                    c[(i, j)] = acc * squares;
+                });
+            }
+        });
+        let kinds: Vec<LayoutKind> = program.layouts.iter().map(|layout| layout.kind).collect();
+        assert_eq!(kinds, [LayoutKind::Mma16816 { warps_m: 4, warps_n: 1 }; 2]);
+    }
+}

@@ -33,6 +33,8 @@ impl Lowering<'_> {
         let a = self.operand(&a_source, k, m, dtype, true)?;
         let b = self.operand(&b_source, k, n, dtype, false)?;
         let block = self.schedule.blocks[k.index()].unwrap_or(1);
+        // Rows and columns past the edge take part in the product.
+        self.masked.retain(|(var, ..)| *var != target);
         if self.role == Role::All {
             let unit = if dtype == Dtype::F32 { MathUnit::Fma } else { MathUnit::Mma };
             self.promise(match dtype {
@@ -230,5 +232,138 @@ impl Lowering<'_> {
         }
         let major = if col == k { Major::K } else { Major::Mn };
         Ok(Operand::Shared { shared, slot: None, major })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{lines, lowered, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn dots(item: TokenStream) -> Vec<String> {
+        lines(&program(item)).into_iter().filter(|line| line.starts_with("dot") || line.starts_with("stage")).collect()
+    }
+
+    fn chain(warps: TokenStream) -> TokenStream {
+        quote! {
+            #[schedule(sm_80, i = 64, f = 64, stages = 2, warps = #warps)]
+            fn mlp<M: Dim, F: Dim>(
+                x: &Tensor<f16, (M, Const<64>)>, up: &Tensor<f16, (F, Const<64>)>, down: &Tensor<f16, (F, Const<64>)>,
+                y: &mut Tensor<f32, (M, Const<64>)>,
+            ) {
+                tile!(for i in M {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for f in F {
+                        let h = dot(x[(i, ..)], up[(f, ..)].t()).exp();
+                        acc += dot(h.to::<f16>(), down[(f, ..)]);
+                    });
+                    y[(i, ..)] = acc;
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_computed_operand_stays_in_registers_where_a_warp_holds_its_rows() {
+        let dots = dots(chain(quote!((4, 1))));
+        assert_eq!(dots[1], "dot acc += h (registers) . down_ring (Mn-major) by Mma");
+    }
+
+    #[test]
+    fn a_computed_operand_is_staged_where_warps_share_its_rows() {
+        let dots = dots(chain(quote!((2, 2))));
+        assert_eq!(dots[1..], ["stage staged <- h", "dot acc += staged (K-major) . down_ring (Mn-major) by Mma"]);
+    }
+
+    fn product(a: TokenStream, b: TokenStream, dtype: TokenStream) -> Vec<String> {
+        dots(quote! {
+            #[schedule(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))]
+            fn f<N: Dim>(a: &Tensor<#dtype, (N, N)>, b: &Tensor<#dtype, (N, N)>, c: &mut Tensor<f32, (N, N)>) {
+                tile!(for (i, j) in (N, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in N { acc += dot(#a, #b); });
+                    c[(i, j)] = acc;
+                });
+            }
+        })
+    }
+
+    #[test]
+    fn operands_are_read_as_the_tensors_hold_them() {
+        let of = |a, b| product(a, b, quote!(bf16));
+        assert_eq!(
+            of(quote!(a[(i, k)]), quote!(b[(k, j)])),
+            ["dot acc += a_ring (K-major) . b_ring (Mn-major) by Mma"]
+        );
+        assert_eq!(
+            of(quote!(a[(k, i)].t()), quote!(b[(j, k)].t())),
+            ["dot acc += a_ring (Mn-major) . b_ring (K-major) by Mma"]
+        );
+    }
+
+    #[test]
+    fn f32_products_are_exact_unless_the_kernel_asks_for_tf32() {
+        assert_eq!(
+            product(quote!(a[(i, k)]), quote!(b[(k, j)]), quote!(f32)),
+            ["dot acc += a_ring (K-major) . b_ring (Mn-major) by Fma"]
+        );
+        assert_eq!(
+            product(quote!(a[(i, k)].to::<tf32>()), quote!(b[(k, j)].to::<tf32>()), quote!(f32)),
+            ["dot acc += a_ring (K-major) . b_ring (Mn-major) by Mma"]
+        );
+    }
+
+    #[test]
+    fn two_results_that_are_each_others_transposes_are_refused() {
+        let error = lowered(quote! {
+            fn f<N: Dim>(a: &Tensor<f16, (N, N)>, b: &Tensor<f16, (N, N)>, c: &mut Tensor<f32, (N, N)>) {
+                tile!(for (i, j) in (N, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    let mut turned = zeros::<f32>((j, i));
+                    tile!(for k in N {
+                        acc += dot(a[(i, k)], b[(k, j)]);
+                        turned += dot(a[(j, k)], b[(k, i)]);
+                    });
+                    c[(i, j)] = acc + turned.t();
+                });
+            }
+        })
+        .expect_err("transposed results");
+        assert_eq!(
+            error.message,
+            "two dots give (`j`, `i`) tiles that are each other's transposes, which is not supported yet -- write one of them the other way round with .t()"
+        );
+    }
+
+    #[test]
+    fn what_a_product_changed_is_masked_again() {
+        // Rows past the edge are zero before the second product, not after it.
+        let lines = lines(&program(quote! {
+            #[schedule(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (K, N)>, c: &mut Tensor<f32, (M, N)>, s: &mut Tensor<f32, (N,)>,
+            ) {
+                tile!(for j in N {
+                    let mut total = zeros::<f32>(j);
+                    tile!(for i in M {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for k in K {
+                            total += acc.col_sum();
+                            acc += dot(a[(i, k)].exp(), b[(k, j)]);
+                            total += acc.col_sum();
+                        });
+                        c[(i, j)] = acc;
+                    });
+                    s[j] = total;
+                });
+            }
+        }));
+        let order: Vec<&str> = lines
+            .iter()
+            .filter(|line| line.starts_with("mask edge of acc") || line.starts_with("dot"))
+            .map(|line| &line[..4])
+            .collect();
+        assert_eq!(order, ["mask", "dot ", "mask"], "{lines:?}");
     }
 }

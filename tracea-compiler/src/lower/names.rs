@@ -202,3 +202,52 @@ fn candidates(wanted: &str) -> impl Iterator<Item = String> {
     let wanted = wanted.trim_start_matches("r#").to_string();
     (1u32..).map(move |count| if count == 1 { wanted.clone() } else { format!("{wanted}_{count}") })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{cuda, program};
+    use quote::quote;
+
+    #[test]
+    fn the_users_names_are_kept() {
+        let names = program(quote! {
+            fn f<Rows: Dim>(input: &Tensor<f32, (Rows,)>, output: &mut Tensor<f32, (Rows,)>, factor: f32) {
+                tile!(for place in Rows { output[place] = input[place] * factor; });
+            }
+        })
+        .names;
+        assert_eq!(names.tensors, ["input", "output"]);
+        assert_eq!((&names.dims[..], &names.scalars[..]), (&["Rows".to_string()][..], &["factor".to_string()][..]));
+        assert_eq!(names.axes, ["place"]);
+    }
+
+    #[test]
+    fn words_of_the_other_language_are_avoided() {
+        let names = program(quote! {
+            fn f<N: Dim>(float: &Tensor<f32, (N,)>, shared: &mut Tensor<f32, (N,)>, THREADS: f32) {
+                tile!(for template in N { shared[template] = float[template] * THREADS; });
+            }
+        })
+        .names;
+        assert_eq!(names.tensors, ["float_2", "shared_2"]);
+        assert_eq!(names.scalars, ["THREADS_2"]);
+        assert_eq!(names.axes, ["template_2"]);
+    }
+
+    #[test]
+    fn an_axis_keeps_clear_of_what_its_start_is_called() {
+        let names = program(quote! {
+            fn f<N: Dim>(k0: &Tensor<f32, (N,)>, y: &mut Tensor<f32, (N,)>) { tile!(for k in N { y[k] = k0[k]; }); }
+        })
+        .names;
+        assert_eq!((&names.tensors[0][..], &names.axes[0][..]), ("k0", "k_2"));
+    }
+
+    #[test]
+    fn no_layout_is_called_as_a_header_type() {
+        let text = cuda(quote! {
+            fn f<N: Dim>(x: &Tensor<f32, (N,)>, y: &mut Tensor<f32, (N,)>) { tile!(for shared in N { y[shared] = x[shared]; }); }
+        });
+        assert!(text.contains("using SharedTile2 = "), "{text}");
+    }
+}

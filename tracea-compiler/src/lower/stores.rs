@@ -110,3 +110,56 @@ impl Lowering<'_> {
 fn exchange_bytes(rows: u32, cols: u32) -> u32 {
     rows * (cols + 1) * 4
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{gemm, lines, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn last(item: TokenStream) -> Vec<String> {
+        let lines = lines(&program(item));
+        lines[lines.len() - 2..].to_vec()
+    }
+
+    #[test]
+    fn accumulators_go_through_shared_memory() {
+        let lines = last(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))));
+        assert_eq!(lines, ["barrier", "store c by rows <- acc through c_staging"]);
+    }
+
+    #[test]
+    fn a_transposed_result_turns_in_shared_memory() {
+        let lines = last(quote! {
+            #[schedule(sm_80, i = 64, j = 64)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>) {
+                tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t(); });
+            }
+        });
+        assert_eq!(lines, ["transpose x_tile_2 <- x_tile", "store y by rows <- x_tile_2"]);
+    }
+
+    #[test]
+    fn a_vector_is_stored_by_its_rows() {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 8, j = 256)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>) {
+                tile!(for i in M {
+                    let mut total = zeros::<f32>(i);
+                    tile!(for j in N { total += x[(i, j)].row_sum(); });
+                    y[i] = total;
+                });
+            }
+        });
+        assert_eq!(lines(&program).last().map(String::as_str), Some("store y by elements <- total"));
+    }
+
+    #[test]
+    fn the_last_rounding_is_the_stores_own() {
+        let lines = lines(&program(quote! {
+            #[schedule(sm_80, i = 256)]
+            fn f<N: Dim>(x: &Tensor<f32, (N,)>, y: &mut Tensor<f16, (N,)>) { tile!(for i in N { y[i] = x[i].exp().to(); }); }
+        }));
+        assert!(lines.contains(&"declare y_tile: Float over ITile".to_string()), "{lines:?}");
+    }
+}

@@ -98,3 +98,48 @@ impl Layout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Layout, LayoutKind};
+    use crate::nest::AxisId;
+
+    fn layout(kind: LayoutKind, rows: u32, cols: u32) -> Layout {
+        Layout { name: "Tile".into(), kind, row_axis: Some(AxisId(0)), col_axis: AxisId(1), rows, cols }
+    }
+
+    #[test]
+    fn accumulators_share_a_tile_among_warps() {
+        let tile = layout(LayoutKind::Mma16816 { warps_m: 2, warps_n: 4 }, 128, 64);
+        assert_eq!((tile.size(), tile.row_size(), tile.col_size()), (32, 8, 4));
+        assert_eq!((tile.parts_along_cols(), tile.parts_along_rows()), (4, 2));
+    }
+
+    #[test]
+    fn grids_share_a_tile_among_threads() {
+        let tile = layout(LayoutKind::Blocked { threads_m: 8, threads_n: 32, vec: 4 }, 16, 256);
+        assert_eq!((tile.size(), tile.row_size(), tile.col_size()), (16, 2, 8));
+        // A row lies within one warp; a column's rows lie in eight.
+        assert_eq!((tile.parts_along_cols(), tile.parts_along_rows()), (1, 8));
+        let long = layout(LayoutKind::Blocked { threads_m: 1, threads_n: 256, vec: 4 }, 1, 2048);
+        assert_eq!((long.parts_along_cols(), long.parts_along_rows()), (8, 1));
+        let tall = layout(LayoutKind::Blocked { threads_m: 64, threads_n: 4, vec: 4 }, 128, 16);
+        assert_eq!((tall.parts_along_cols(), tall.parts_along_rows()), (1, 8));
+    }
+
+    #[test]
+    fn slices_agree_where_the_same_threads_hold_them() {
+        let grid = |threads_m, threads_n, vec, rows, cols| {
+            layout(LayoutKind::Blocked { threads_m, threads_n, vec }, rows, cols)
+        };
+        let tile = grid(8, 32, 4, 16, 256);
+        assert!(tile.shares_rows(&grid(8, 32, 8, 16, 512)));
+        assert!(!tile.shares_rows(&grid(16, 16, 4, 16, 256)));
+        assert!(tile.shares_cols(&grid(8, 32, 4, 64, 256)));
+        assert!(!tile.shares_cols(&grid(8, 32, 8, 16, 256)));
+        let mma = |warps_m, warps_n, rows, cols| layout(LayoutKind::Mma16816 { warps_m, warps_n }, rows, cols);
+        assert!(mma(4, 1, 64, 32).shares_rows(&mma(4, 1, 64, 128)));
+        assert!(!mma(4, 1, 64, 32).shares_rows(&mma(2, 2, 64, 32)));
+        assert!(!mma(4, 1, 64, 32).shares_rows(&tile));
+    }
+}

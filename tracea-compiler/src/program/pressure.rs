@@ -181,3 +181,61 @@ fn in_expr(expr: &Expr, vars: &mut BTreeSet<VarId>) {
         Expr::Number(_) | Expr::Int(_) | Expr::Predicate(_) | Expr::Param(_) => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::peak;
+    use crate::testing::{gemm, program};
+    use quote::quote;
+
+    #[test]
+    fn accumulators_and_fragments_count() {
+        let small = peak(&program(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 3, warps = (2, 2)))));
+        let large = peak(&program(gemm(quote!(sm_80, i = 128, j = 128, k = 32, stages = 3, warps = (2, 2)))));
+        assert!((32..=96).contains(&small), "{small}");
+        assert!((128..=196).contains(&large), "{large}");
+    }
+
+    #[test]
+    fn more_warps_hold_less_each() {
+        let of = |schedule| peak(&program(gemm(schedule)));
+        let four = of(quote!(sm_80, i = 128, j = 128, k = 32, stages = 3, warps = (2, 2)));
+        let eight = of(quote!(sm_80, i = 128, j = 128, k = 32, stages = 3, warps = (2, 4)));
+        assert!(eight < four);
+    }
+
+    #[test]
+    fn what_a_loop_reads_of_the_outside_lives_throughout() {
+        let of = |body| {
+            peak(&program(quote! {
+                #[schedule(sm_80, i = 256, warps = (1, 1))]
+                fn sums<R: Dim, N: Dim>(x: &Tensor<f32, (R, N)>, y: &mut Tensor<f32, (N,)>) { tile!(for i in N { #body }); }
+            }))
+        };
+        let alone = of(quote! {
+            let mut total = zeros::<f32>(i);
+            tile!(for r in each(R) { total += x[(r, i)].exp(); });
+            y[i] = total;
+        });
+        let with_first = of(quote! {
+            let first = x[(0, i)];
+            let mut total = zeros::<f32>(i);
+            tile!(for r in each(R) { total += (x[(r, i)] - first).exp(); });
+            y[i] = total;
+        });
+        assert_eq!(with_first, alone + 8);
+    }
+
+    #[test]
+    fn halves_take_half_a_register() {
+        let of = |dtype: proc_macro2::TokenStream| {
+            peak(&program(quote! {
+                #[schedule(sm_80, i = 512, warps = (1, 1))]
+                fn copied<N: Dim>(x: &Tensor<#dtype, (N,)>, y: &mut Tensor<#dtype, (N,)>) { tile!(for i in N { y[i] = x[i]; }); }
+            }))
+        };
+        let addresses = 2;
+        assert_eq!(of(quote!(f16)) - addresses, 8);
+        assert_eq!(of(quote!(f32)) - addresses, 16);
+    }
+}

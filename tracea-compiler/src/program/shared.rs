@@ -97,3 +97,113 @@ pub fn visit(stmt: &Stmt, each: &mut impl FnMut(SharedId)) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Shared, SharedId, plan};
+    use crate::nest::Dtype;
+    use crate::program::{Program, Stmt, VarId};
+    use crate::testing::{gemm, program};
+    use proptest::prelude::*;
+    use quote::quote;
+
+    fn buffer(rows: u32) -> Shared {
+        Shared {
+            name: "buffer".into(),
+            dtype: Dtype::F16,
+            rows,
+            cols: 512,
+            stages: 1,
+            panels: false,
+            fed: false,
+            offset: 0,
+        }
+    }
+
+    /// Buffers of so many KiB, each touched at these statements.
+    fn planned(buffers: &[(u32, &[usize])], scratch: u32) -> Program {
+        let mut program = program(gemm(quote!(sm_80, i = 16, j = 16, k = 16, stages = 2, warps = (1, 1))));
+        program.shared = buffers.iter().map(|(kib, _)| buffer(*kib)).collect();
+        let last = buffers.iter().flat_map(|(_, touched)| touched.iter()).max().map_or(0, |last| last + 1);
+        program.body = (0..last)
+            .map(|at| {
+                let touching = (0u32..).zip(buffers).filter(|(_, (_, touched))| touched.contains(&at));
+                let body = touching.map(|(id, _)| Stmt::Stage { value: VarId(0), shared: SharedId(id) }).collect();
+                Stmt::If { condition: crate::program::IntText::name("more"), body }
+            })
+            .collect();
+        plan(&mut program, scratch);
+        program
+    }
+
+    fn offsets(program: &Program) -> Vec<u32> {
+        program.shared.iter().map(|shared| shared.offset / 1024).collect()
+    }
+
+    #[test]
+    fn buffers_that_never_meet_share_bytes() {
+        let program = planned(&[(4, &[0, 1]), (2, &[2])], 0);
+        assert_eq!(offsets(&program), [0, 0]);
+        assert_eq!(program.shared_bytes, 4096);
+    }
+
+    #[test]
+    fn buffers_that_meet_lie_side_by_side() {
+        let program = planned(&[(4, &[0, 1]), (2, &[1, 2])], 0);
+        assert_eq!(offsets(&program), [0, 4]);
+        assert_eq!(program.shared_bytes, 6 * 1024);
+    }
+
+    #[test]
+    fn a_gap_is_filled() {
+        // The third lives with the second only, so the first's bytes are free for it.
+        let program = planned(&[(4, &[0, 1]), (4, &[1, 2]), (3, &[2])], 0);
+        assert_eq!(offsets(&program), [0, 4, 0]);
+    }
+
+    #[test]
+    fn scratch_lies_behind_every_buffer() {
+        let program = planned(&[(4, &[0]), (2, &[1])], 96);
+        assert_eq!(program.scratch, (4096, 96));
+        assert_eq!(program.shared_bytes, 4096 + 96);
+    }
+
+    #[test]
+    fn an_untouched_buffer_takes_no_room() {
+        assert_eq!(planned(&[(4, &[])], 0).shared_bytes, 0);
+    }
+
+    #[test]
+    fn an_epilogue_buffer_lies_over_the_ring() {
+        let program = program(gemm(quote!(sm_80, i = 128, j = 128, k = 32, stages = 4, warps = (2, 2))));
+        let find = |name: &str| program.shared.iter().find(|shared| shared.name == name).expect("a buffer");
+        let (a, b, staging) = (find("a_ring"), find("b_ring"), find("c_staging"));
+        assert!(!a.overlaps(b));
+        assert!(staging.overlaps(a) || staging.overlaps(b));
+        assert_eq!(program.shared_bytes, a.bytes() + b.bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn live_buffers_never_overlap(
+            buffers in prop::collection::vec((1u32..40, prop::collection::vec(0usize..6, 0..4)), 0..7),
+            scratch in 0u32..2048,
+        ) {
+            let borrowed: Vec<(u32, &[usize])> =
+                buffers.iter().map(|(kib, touched)| (*kib, touched.as_slice())).collect();
+            let program = planned(&borrowed, scratch);
+            let life = |touched: &[usize]| Some((*touched.iter().min()?, *touched.iter().max()?));
+            for (i, (_, first)) in buffers.iter().enumerate() {
+                let Some((from, to)) = life(first) else { continue };
+                prop_assert!(program.shared[i].offset.is_multiple_of(1024));
+                prop_assert!(program.shared[i].offset + program.shared[i].bytes() <= program.scratch.0);
+                for (j, (_, second)) in buffers.iter().enumerate().skip(i + 1) {
+                    let Some((other_from, other_to)) = life(second) else { continue };
+                    let meet = from <= other_to && other_from <= to;
+                    prop_assert!(!(meet && program.shared[i].overlaps(&program.shared[j])));
+                }
+            }
+            prop_assert_eq!(program.shared_bytes, program.scratch.0 + scratch);
+        }
+    }
+}

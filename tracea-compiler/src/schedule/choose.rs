@@ -266,3 +266,80 @@ pub fn shrink(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         None => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::program::Program;
+    use crate::program::pressure::peak;
+    use crate::schedule::target::SM_80;
+    use crate::testing::program;
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn block(program: &Program, name: &str) -> u32 {
+        let axis = program.names.axes.iter().position(|axis| axis == name).expect("an axis");
+        program.blocks.iter().find(|(id, _)| id.index() == axis).expect("a block").1
+    }
+
+    fn gemm(rows: TokenStream, columns: TokenStream, epilogue: TokenStream) -> Program {
+        // `Const<48>` in a type is `Const::<48>` in a loop.
+        let range = |dim: &TokenStream| -> TokenStream { dim.to_string().replace('<', "::<").parse().expect("a dim") };
+        let dims = [&rows, &columns].into_iter().filter(|dim| dim.to_string().len() == 1);
+        let (row_range, column_range) = (range(&rows), range(&columns));
+        program(quote! {
+            fn f<#(#dims: Dim,)* K: Dim>(
+                a: &Tensor<f16, (#rows, K)>, b: &Tensor<f16, (K, #columns)>, r: &Tensor<f32, (#rows, #columns)>, c: &mut Tensor<f32, (#rows, #columns)>,
+            ) {
+                tile!(for (i, j) in (#row_range, #column_range) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(k, j)]); });
+                    c[(i, j)] = #epilogue;
+                });
+            }
+        })
+    }
+
+    #[test]
+    fn the_choice_fits_every_device_that_runs_the_code() {
+        let program = gemm(quote!(M), quote!(N), quote!(acc + r[(i, j)]));
+        assert!(program.shared_bytes <= SM_80.shared_preferred);
+        assert!(peak(&program) <= super::registers(&SM_80));
+    }
+
+    #[test]
+    fn known_columns_are_not_exceeded() {
+        assert_eq!(block(&gemm(quote!(M), quote!(Const<48>), quote!(acc)), "j"), 64);
+        assert_eq!(block(&gemm(quote!(M), quote!(Const<8>), quote!(acc)), "j"), 16);
+    }
+
+    #[test]
+    fn whole_axes_are_padded_to_what_warps_share() {
+        let program = program(quote! {
+            fn state<T: Dim, N: Dim>(k: &Tensor<f16, (T, Const<80>)>, v: &Tensor<f16, (T, N)>, s: &mut Tensor<f32, (Const<80>, N)>) {
+                tile!(for e in N {
+                    let mut acc = zeros::<f32>((.., e));
+                    tile!(for t in T { acc += dot(k[(t, ..)].t(), v[(t, e)]); });
+                    s[(.., e)] = acc;
+                });
+            }
+        });
+        assert_eq!(program.layouts[0].rows, 96);
+    }
+
+    #[test]
+    fn rows_of_a_chain_stay_within_a_warp() {
+        let program = program(quote! {
+            fn mlp<M: Dim, F: Dim>(
+                x: &Tensor<f16, (M, Const<64>)>, up: &Tensor<f16, (F, Const<64>)>, down: &Tensor<f16, (F, Const<64>)>,
+                y: &mut Tensor<f32, (M, Const<64>)>,
+            ) {
+                tile!(for i in M {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for f in F { acc += dot(dot(x[(i, ..)], up[(f, ..)].t()).to::<f16>(), down[(f, ..)]); });
+                    y[(i, ..)] = acc;
+                });
+            }
+        });
+        assert!(program.schedule.contains("warps = (8, 1)"), "{}", program.schedule);
+    }
+}

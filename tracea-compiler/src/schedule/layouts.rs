@@ -35,6 +35,7 @@ pub fn product(rows: u32, cols: u32, threads: u32) -> Option<(u32, u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::{blocked, product};
+    use proptest::prelude::*;
 
     #[test]
     fn products_get_square_grids() {
@@ -54,5 +55,47 @@ mod tests {
     #[test]
     fn too_small_a_tile_has_no_layout() {
         assert_eq!(blocked(1, 16, 256, 8), None);
+    }
+
+    #[test]
+    fn few_long_rows_take_more_threads_each() {
+        assert_eq!(blocked(2, 4096, 256, 4), Some((2, 128, 4)));
+    }
+
+    #[test]
+    fn columns_that_no_vector_divides_go_one_by_one() {
+        assert_eq!(blocked(64, 33, 64, 8), Some((64, 1, 1)));
+    }
+
+    #[test]
+    fn products_need_columns_by_fours() {
+        assert_eq!(product(64, 6, 32), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_thread_holds_as_much_as_any_other(
+            rows in 1u32..300, cols in 1u32..2100, warps in 1u32..33, widest in prop::sample::select(vec![1u32, 2, 4, 8]),
+        ) {
+            if let Some((threads_m, threads_n, vec)) = blocked(rows, cols, 32 * warps, widest) {
+                prop_assert_eq!(threads_m * threads_n, 32 * warps);
+                prop_assert!(threads_n.is_power_of_two() && vec <= widest);
+                prop_assert!(rows.is_multiple_of(threads_m) && cols.is_multiple_of(threads_n * vec));
+            }
+        }
+
+        #[test]
+        fn powers_of_two_always_have_a_layout(rows in 0u32..9, cols in 0u32..12, warps in 0u32..5) {
+            let (tile, threads) = ((1u32 << rows) * (1 << cols), 32u32 << warps);
+            prop_assert_eq!(blocked(1 << rows, 1 << cols, threads, 8).is_some(), tile >= threads);
+        }
+
+        #[test]
+        fn products_share_evenly(rows in 1u32..300, cols in 1u32..300, warps in 1u32..17) {
+            if let Some((threads_m, threads_n, vec)) = product(rows, cols, 32 * warps) {
+                prop_assert_eq!((threads_m * threads_n, vec), (32 * warps, 4));
+                prop_assert!(rows.is_multiple_of(threads_m) && cols.is_multiple_of(threads_n * vec));
+            }
+        }
     }
 }

@@ -142,6 +142,7 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
             format!("{threads} threads a block, {} allows {}", schedule.target.name, schedule.target.max_threads),
         ));
     }
+    check_tiles(nest, facts, schedule)?;
     if schedule.target.pipeline == Pipeline::WarpRoles {
         return check_warpgroups(nest, facts, schedule);
     }
@@ -170,6 +171,30 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
                     ),
                 ));
             }
+        }
+    }
+    Ok(())
+}
+
+/// More elements than all threads have registers for; whatever counts bytes of tiles later stays far from overflow.
+const LARGEST_TILE: u64 = 1 << 18;
+
+fn check_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), ScheduleError> {
+    let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    for id in &facts.order {
+        let axes = &nest.value(*id).ty.axes;
+        if axes.iter().map(|axis| u64::from(block(axis))).product::<u64>() > LARGEST_TILE
+            && let Some(widest) = axes.iter().max_by_key(|axis| block(axis))
+        {
+            let sides: Vec<String> = axes.iter().map(|axis| block(axis).to_string()).collect();
+            return Err(ScheduleError::about(
+                &nest.axis(*widest).name,
+                format!(
+                    "a tile of {} elements does not fit the registers of a block -- use a smaller `{}`",
+                    sides.join(" × "),
+                    nest.axis(*widest).name
+                ),
+            ));
         }
     }
     Ok(())
@@ -233,4 +258,94 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{gemm, lowered, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn refused(schedule: TokenStream) -> (String, String) {
+        let error = lowered(gemm(schedule)).expect_err("a schedule that cannot be carried out");
+        (error.message, error.option.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_schedule_prints_as_its_attribute() {
+        let program = program(gemm(quote!(sm_80, i = 128, j = 64, k = 32, stages = 3, warps = (2, 2), raster = 4)));
+        assert_eq!(program.schedule, "sm_80, i = 128, j = 64, k = 32, stages = 3, warps = (2, 2), raster = 4");
+    }
+
+    #[test]
+    fn too_much_shared_memory() {
+        let (message, option) = refused(quote!(sm_80, i = 128, j = 128, k = 64, stages = 6, warps = (2, 2)));
+        assert_eq!(message, "schedule needs 192 KiB of shared memory, sm_80 has 163 KiB a block -- use stages = 5");
+        assert_eq!(option, "stages");
+        let (message, _) = refused(quote!(sm_80, i = 256, j = 256, k = 128, stages = 2, warps = (4, 4)));
+        assert_eq!(message, "schedule needs 256 KiB of shared memory, sm_80 has 163 KiB a block -- use smaller blocks");
+    }
+
+    #[test]
+    fn blocks_beyond_all_measure() {
+        let (message, option) = refused(quote!(sm_80, i = 65536, j = 65536, k = 65536, stages = 16, warps = (2, 2)));
+        assert_eq!(
+            message,
+            "a tile of 65536 × 65536 elements does not fit the registers of a block -- use a smaller `j`"
+        );
+        assert_eq!(option, "j");
+    }
+
+    #[test]
+    fn a_block_that_no_tensor_core_shape_divides() {
+        let (message, option) = refused(quote!(sm_80, i = 96, j = 128, k = 32, stages = 2, warps = (4, 2)));
+        assert_eq!(
+            message,
+            "no tensor-core shape divides a block of 96 along `i` (rows of a f16 dot, warps = (4, 2)) -- use a multiple of 64"
+        );
+        assert_eq!(option, "i");
+        let (message, option) = refused(quote!(sm_80, i = 64, j = 24, k = 32, stages = 2, warps = (2, 2)));
+        assert_eq!(
+            message,
+            "no tensor-core shape divides a block of 24 along `j` (columns of a f16 dot, warps = (2, 2)) -- use a multiple of 16"
+        );
+        assert_eq!(option, "j");
+        let (message, option) = refused(quote!(sm_80, i = 64, j = 64, k = 8, stages = 2, warps = (2, 2)));
+        assert_eq!(
+            message,
+            "no tensor-core shape divides a block of 8 along `k` (steps of a f16 dot, warps = (2, 2)) -- use a multiple of 16"
+        );
+        assert_eq!(option, "k");
+    }
+
+    #[test]
+    fn warps_are_a_pair_and_few() {
+        let text = "warps are a pair such as (2, 2), at most 32 in all".to_string();
+        for warps in [quote!(4), quote!((0, 2)), quote!((8, 8)), quote!((65536, 65536)), quote!((1, 2, 3))] {
+            assert_eq!(refused(quote!(sm_80, warps = #warps)), (text.clone(), "warps".into()));
+        }
+    }
+
+    #[test]
+    fn counts_stay_within_reason() {
+        assert_eq!(refused(quote!(sm_80, stages = 17)).0, "`stages` is one number from 1 to 16");
+        assert_eq!(refused(quote!(sm_80, raster = 0)).0, "`raster` is one number from 1 to 1024");
+        assert_eq!(refused(quote!(sm_80, i = 0)).0, "`i` is one number from 1 to 65536");
+        assert_eq!(refused(quote!(sm_80, i = (1, 2))).0, "`i` is one number from 1 to 65536");
+    }
+
+    #[test]
+    fn one_long_row_is_no_large_tile() {
+        let softmax = quote! {
+            #[schedule(sm_80, i = 8, j = 8192)]
+            fn softmax<R: Dim, C: Dim>(x: &Tensor<f16, (R, C)>, y: &mut Tensor<f16, (R, C)>) {
+                tile!(for i in R {
+                    let mut l = zeros::<f32>(i);
+                    tile!(for j in C { l += x[(i, j)].to::<f32>().exp().row_sum(); });
+                    tile!(for j in C { y[(i, j)] = (x[(i, j)].to::<f32>().exp() / l).to(); });
+                });
+            }
+        };
+        assert!(lowered(softmax).is_ok());
+    }
 }

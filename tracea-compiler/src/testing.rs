@@ -1,0 +1,107 @@
+//! Tiny kernels for unit tests: tokens in, nest or program out.
+
+use crate::lower::{lower_chosen, lower_pinned};
+use crate::nest::Nest;
+use crate::program::{AccessForm, Copy, Program, Stmt};
+use crate::schedule::ScheduleError;
+use crate::schedule::spec::ScheduleSpec;
+use crate::schedule::target::{SM_80, Target, find};
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// The only instance of a kernel, and the schedules written on it.
+pub fn nest(item: TokenStream) -> (Nest, Vec<ScheduleSpec>) {
+    let (mut nests, schedules) = crate::front(TokenStream::new(), item).expect("the kernel is well formed");
+    assert_eq!(nests.len(), 1, "one instance");
+    (nests.remove(0), schedules)
+}
+
+/// Under the schedule that the kernel pins, else under the compiler's own for sm_80.
+pub fn lowered(item: TokenStream) -> Result<Program, ScheduleError> {
+    let (nest, schedules) = nest(item);
+    match schedules.first() {
+        Some(spec) => lower_pinned(&nest, target(spec), spec),
+        None => lower_chosen(&nest, &SM_80).map(|found| found.expect("sm_80 serves every kernel").0),
+    }
+}
+
+fn target(spec: &ScheduleSpec) -> &'static Target {
+    find(&spec.target).expect("a known target")
+}
+
+pub fn program(item: TokenStream) -> Program {
+    lowered(item).expect("the kernel lowers")
+}
+
+/// The CUDA text of the same.
+pub fn cuda(item: TokenStream) -> String {
+    let program = program(item.clone());
+    crate::emit::emit(&nest(item).0, &program)
+}
+
+/// `c = a · b` with this line of schedule.
+pub fn gemm(schedule: TokenStream) -> TokenStream {
+    quote! {
+        #[schedule(#schedule)]
+        fn gemm<M: Dim, N: Dim, K: Dim>(
+            a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (K, N)>, c: &mut Tensor<f16, (M, N)>,
+        ) {
+            tile!(for (i, j) in (M, N) {
+                let mut acc = zeros::<f32>((i, j));
+                tile!(for k in K { acc += dot(a[(i, k)], b[(k, j)]); });
+                c[(i, j)] = acc.to();
+            });
+        }
+    }
+}
+
+/// The printed form without its heading: one trimmed line a statement.
+pub fn lines(program: &Program) -> Vec<String> {
+    let text = program.to_string();
+    text.lines()
+        .skip(1)
+        .filter(|line| !line.starts_with("layout ") && !line.starts_with("shared "))
+        .map(|line| line.trim().to_string())
+        .collect()
+}
+
+/// Every access to global memory in program order: `x by rows, i < end, 1 inside` says which axes are checked against their
+/// end, and which of the tensor's axes against 0 and the size.
+pub fn accesses(program: &Program) -> Vec<String> {
+    flat(&program.body).into_iter().filter_map(|stmt| access(program, stmt)).collect()
+}
+
+fn access(program: &Program, stmt: &Stmt) -> Option<String> {
+    let access = match stmt {
+        Stmt::Copy(Copy { source, .. }) | Stmt::Load { source, .. } => source,
+        Stmt::Store { target, .. } => target,
+        _ => return None,
+    };
+    let form = match access.form {
+        AccessForm::Contiguous { .. } => "rows",
+        AccessForm::Scattered { .. } => "elements",
+    };
+    let mut text = format!("{} by {form}", program.names.tensors[access.tensor.index()]);
+    for axis in &access.limits {
+        text += &format!(", {} < end", program.names.axes[axis.index()]);
+    }
+    for at in &access.inside {
+        text += &format!(", {at} inside");
+    }
+    Some(text)
+}
+
+/// Statements of all depths, in program order.
+pub fn flat(stmts: &[Stmt]) -> Vec<&Stmt> {
+    stmts
+        .iter()
+        .flat_map(|stmt| match stmt {
+            Stmt::For { body, .. } | Stmt::If { body, .. } => {
+                let mut all = vec![stmt];
+                all.extend(flat(body));
+                all
+            }
+            _ => vec![stmt],
+        })
+        .collect()
+}
