@@ -1,6 +1,5 @@
 //! `f16` and `bf16`: stored in 16 bits, computed in `f32`.
 
-use half::slice::HalfFloatSliceExt;
 pub use half::{bf16, f16};
 
 use super::value::{Arithmetic, Number, Value};
@@ -55,7 +54,7 @@ macro_rules! half_float {
     };
 }
 
-half_float!(f16, |from, to| from.convert_to_f32_slice(to), |from, to| to.convert_from_f32_slice(from));
+half_float!(f16, f16c::widen, f16c::narrow);
 half_float!(bf16, widen_bf16, narrow_bf16);
 
 fn widen_bf16(from: &[bf16], to: &mut [f32]) {
@@ -74,9 +73,77 @@ fn narrow_bf16(from: &[f32], to: &mut [bf16]) {
     }
 }
 
+/// Rows of `f16` by the processor's own conversions where it has them.
+mod f16c {
+    use half::slice::HalfFloatSliceExt;
+
+    use super::f16;
+
+    const LANES: usize = 8;
+
+    pub fn widen(from: &[f16], to: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("f16c") {
+            // SAFETY: the processor has the feature.
+            return unsafe { widen_wide(from, to) };
+        }
+        from.convert_to_f32_slice(to);
+    }
+
+    pub fn narrow(from: &[f32], to: &mut [f16]) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("f16c") {
+            // SAFETY: the processor has the feature.
+            return unsafe { narrow_wide(from, to) };
+        }
+        to.convert_from_f32_slice(from);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx,f16c")]
+    fn widen_wide(from: &[f16], to: &mut [f32]) {
+        use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
+        let (chunks, rest) = from.as_chunks::<LANES>();
+        let (to_chunks, to_rest) = to.as_chunks_mut::<LANES>();
+        for (from, to) in chunks.iter().zip(to_chunks) {
+            // SAFETY: both chunks hold eight elements, and the instructions ask for no alignment.
+            unsafe { _mm256_storeu_ps(to.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(from.as_ptr().cast()))) };
+        }
+        rest.iter().zip(to_rest).for_each(|(from, to)| *to = from.to_f32());
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx,f16c")]
+    fn narrow_wide(from: &[f32], to: &mut [f16]) {
+        use std::arch::x86_64::{_MM_FROUND_TO_NEAREST_INT, _mm_storeu_si128, _mm256_cvtps_ph, _mm256_loadu_ps};
+        let (chunks, rest) = from.as_chunks::<LANES>();
+        let (to_chunks, to_rest) = to.as_chunks_mut::<LANES>();
+        for (from, to) in chunks.iter().zip(to_chunks) {
+            // SAFETY: as above.
+            unsafe {
+                let narrow = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(from.as_ptr()));
+                _mm_storeu_si128(to.as_mut_ptr().cast(), narrow);
+            }
+        }
+        rest.iter().zip(to_rest).for_each(|(from, to)| *to = f16::from_f32(*from));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_f16_as_single_values() {
+        let every: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        let mut wide = vec![0.0; every.len()];
+        f16::widen_row(&every, &mut wide);
+        assert!(every.iter().zip(&wide).all(|(x, y)| x.to_f32() == *y || x.is_nan() && y.is_nan()));
+        let between: Vec<f32> = wide.iter().map(|x| x * 1.000_244_1).chain([1.0; 3]).collect();
+        let mut back = vec![f16::ZERO; between.len()];
+        f16::narrow_row(&between, &mut back);
+        assert!(between.iter().zip(&back).all(|(x, y)| f16::from_f32(*x) == *y || x.is_nan() && y.is_nan()));
+    }
 
     #[test]
     fn rows_as_single_values() {

@@ -19,6 +19,10 @@ impl Value for i32 {
     fn as_acc(row: &[i32]) -> Option<&[i32]> {
         Some(row)
     }
+    #[inline(always)]
+    fn as_acc_mut(row: &mut [i32]) -> Option<&mut [i32]> {
+        Some(row)
+    }
     fn to_f64(self) -> (f64, f64) {
         (f64::from(self), 0.0)
     }
@@ -83,6 +87,10 @@ impl Value for bool {
     }
     #[inline(always)]
     fn as_acc(row: &[bool]) -> Option<&[bool]> {
+        Some(row)
+    }
+    #[inline(always)]
+    fn as_acc_mut(row: &mut [bool]) -> Option<&mut [bool]> {
         Some(row)
     }
     fn to_f64(self) -> (f64, f64) {

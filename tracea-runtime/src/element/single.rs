@@ -19,6 +19,10 @@ impl Value for f32 {
     fn as_acc(row: &[f32]) -> Option<&[f32]> {
         Some(row)
     }
+    #[inline(always)]
+    fn as_acc_mut(row: &mut [f32]) -> Option<&mut [f32]> {
+        Some(row)
+    }
     fn to_f64(self) -> (f64, f64) {
         (f64::from(self), 0.0)
     }

@@ -39,6 +39,13 @@ pub trait Value: Copy + Debug + Send + Sync + 'static {
         None
     }
 
+    /// The same for a row to be written.
+    #[inline(always)]
+    fn as_acc_mut(row: &mut [Self]) -> Option<&mut [Self::Acc]> {
+        let _ = row;
+        None
+    }
+
     /// The value, and a bound of its error.
     fn to_f64(self) -> (f64, f64);
     fn from_f64(value: f64, error: f64) -> Self;

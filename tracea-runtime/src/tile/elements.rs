@@ -5,7 +5,7 @@
 
 use super::form::{Form, MAX_RANK};
 use super::raw::{Data, Raw};
-use super::wide::wide;
+use super::wide::{Work, wide};
 use crate::element::Value;
 
 const CHUNK: usize = 256;
@@ -61,47 +61,119 @@ impl<const N: usize> Loops<N> {
     }
 }
 
-/// A chunk of an operand in the accumulator type.
-#[derive(Clone, Copy)]
-enum Row<'a, A> {
-    Splat(A),
-    Each(&'a [A]),
+/// An operand of a loop.
+struct Operand<T> {
+    address: *const T,
+    /// Between neighbours in a row.
+    step: usize,
+    /// The result is written over it.
+    gives_memory: bool,
 }
 
-/// # Safety
-/// `len` elements, `step` apart, are readable from `address`.
-#[inline(always)]
-unsafe fn read<T: Value>(address: *const T, step: usize, len: usize, buffer: &mut [T::Acc; CHUNK]) -> Row<'_, T::Acc> {
-    match step {
+impl<T: Value> Operand<T> {
+    /// A chunk in the accumulator type: the operand's own memory where it can stand as it is.
+    ///
+    /// # Safety
+    /// `len` elements, `step` apart, are readable `offset` elements behind the address.
+    #[inline(always)]
+    unsafe fn read<'a>(&self, offset: usize, len: usize, buffer: &'a mut [T::Acc; CHUNK]) -> &'a [T::Acc]
+    where
+        T: 'a,
+    {
+        let buffer = &mut buffer[..len];
         // SAFETY: the caller's promise.
-        0 => Row::Splat(unsafe { *address }.widen()),
-        1 => {
-            // SAFETY: the caller's promise.
-            let row = unsafe { std::slice::from_raw_parts(address, len) };
-            match T::as_acc(row) {
-                Some(row) => Row::Each(row),
-                None => {
-                    T::widen_row(row, &mut buffer[..len]);
-                    Row::Each(&buffer[..len])
+        let address = unsafe { self.address.add(offset) };
+        match self.step {
+            // SAFETY: as above.
+            0 => buffer.fill(unsafe { *address }.widen()),
+            1 => {
+                // SAFETY: as above.
+                let row = unsafe { std::slice::from_raw_parts(address, len) };
+                match T::as_acc(row) {
+                    Some(row) if !self.gives_memory => return row,
+                    Some(row) => buffer.copy_from_slice(row),
+                    None => T::widen_row(row, buffer),
+                }
+            }
+            step => {
+                for (at, to) in buffer.iter_mut().enumerate() {
+                    // SAFETY: as above.
+                    *to = unsafe { *address.add(at * step) }.widen();
                 }
             }
         }
-        _ => {
-            for (at, to) in buffer[..len].iter_mut().enumerate() {
-                // SAFETY: the caller's promise.
-                *to = unsafe { *address.add(at * step) }.widen();
-            }
-            Row::Each(&buffer[..len])
-        }
+        buffer
     }
 }
 
+/// Fills a chunk of a result.
+///
 /// # Safety
-/// `out` has room for the row, and no reference to that room is alive.
+/// `out` has room for `len` elements, and no reference to that room is alive.
 #[inline(always)]
-unsafe fn write<V: Value>(row: &[V::Acc], out: *mut V) {
+unsafe fn write<V: Value>(out: *mut V, len: usize, buffer: &mut [V::Acc; CHUNK], fill: impl FnOnce(&mut [V::Acc])) {
     // SAFETY: the caller's promise.
-    V::narrow_row(row, unsafe { std::slice::from_raw_parts_mut(out, row.len()) });
+    let out = unsafe { std::slice::from_raw_parts_mut(out, len) };
+    // One call of `fill`, so that it is inlined.
+    let is_direct = V::as_acc_mut(out).is_some();
+    let row = match V::as_acc_mut(out) {
+        Some(row) => row,
+        None => &mut buffer[..len],
+    };
+    fill(row);
+    if !is_direct {
+        V::narrow_row(&buffer[..len], out);
+    }
+}
+
+struct Unary<T, V, F> {
+    loops: Loops<2>,
+    x: Operand<T>,
+    out: *mut V,
+    f: F,
+}
+
+impl<T: Value, V: Value, F: Fn(T::Acc) -> V::Acc> Work<T> for Unary<T, V, F> {
+    #[inline(always)]
+    fn run(self) {
+        let (mut x_buffer, mut buffer) = ([T::Acc::ZERO; CHUNK], [V::Acc::ZERO; CHUNK]);
+        self.loops.each_chunk(|[x, o], len| {
+            // SAFETY: the loops stay within the form, which describes both arrays; an operand in the result's memory has been
+            // copied when the result is written.
+            unsafe {
+                let x = self.x.read(x, len, &mut x_buffer);
+                write(self.out.add(o), len, &mut buffer, |out| {
+                    out.iter_mut().zip(x).for_each(|(out, &x)| *out = (self.f)(x));
+                });
+            }
+        });
+    }
+}
+
+struct Binary<T, U, V, F> {
+    loops: Loops<3>,
+    a: Operand<T>,
+    b: Operand<U>,
+    out: *mut V,
+    f: F,
+}
+
+impl<T: Value, U: Value, V: Value, F: Fn(T::Acc, U::Acc) -> V::Acc> Work<T> for Binary<T, U, V, F> {
+    #[inline(always)]
+    fn run(self) {
+        let (mut a_buffer, mut b_buffer) = ([T::Acc::ZERO; CHUNK], [U::Acc::ZERO; CHUNK]);
+        let mut buffer = [V::Acc::ZERO; CHUNK];
+        self.loops.each_chunk(|[a, b, o], len| {
+            // SAFETY: as for `Unary`, with both operands.
+            unsafe {
+                let a = self.a.read(a, len, &mut a_buffer);
+                let b = self.b.read(b, len, &mut b_buffer);
+                write(self.out.add(o), len, &mut buffer, |out| {
+                    out.iter_mut().zip(a).zip(b).for_each(|((out, &a), &b)| *out = (self.f)(a, b));
+                });
+            }
+        });
+    }
 }
 
 /// Memory for a result: an operand's own where it can be had.
@@ -112,8 +184,11 @@ struct Output<V> {
 }
 
 impl<V: Value> Output<V> {
-    fn address<T>(&mut self, operand: usize, otherwise: *const T) -> *const T {
-        if self.from == Some(operand) { self.values.as_mut_ptr().cast_const().cast() } else { otherwise }
+    /// An operand of the loop, wherever its elements are now.
+    fn operand<T: Value, const N: usize>(&mut self, number: usize, tile: &Raw<T>, loops: &Loops<N>) -> Operand<T> {
+        let gives_memory = self.from == Some(number);
+        let address = if gives_memory { self.values.as_mut_ptr().cast_const().cast() } else { tile.address() };
+        Operand { address, step: loops.step(number), gives_memory }
     }
 }
 
@@ -124,27 +199,14 @@ pub(crate) fn unary<T: Value, V: Value>(x: Raw<T>, f: impl Fn(T::Acc) -> V::Acc)
     }
     let form = x.form.row_major();
     let loops = Loops::new(&form, [x.strides_in(&form), form.strides]);
-    let mut out = match x.take_buffer(&form) {
+    let mut output = match x.take_buffer(&form) {
         Some(values) => Output { values, from: Some(0) },
         None => Output { values: vec![V::ZERO; form.len()], from: None },
     };
-    let x_at = if out.from.is_some() { out.address(0, std::ptr::null()) } else { x.address() };
-    let out_at = out.values.as_mut_ptr();
-    wide::<T, _>(|| {
-        let (mut buffer, mut result) = ([T::Acc::ZERO; CHUNK], [V::Acc::ZERO; CHUNK]);
-        loops.each_chunk(|[x, o], len| {
-            // SAFETY: the loops stay within the form, which describes both arrays; the row read has been used when the
-            // result, perhaps in the same memory, is written.
-            unsafe {
-                match read(x_at.add(x), loops.step(0), len, &mut buffer) {
-                    Row::Splat(x) => result[..len].fill(f(x)),
-                    Row::Each(x) => result[..len].iter_mut().zip(x).for_each(|(r, &x)| *r = f(x)),
-                }
-                write(&result[..len], out_at.add(o));
-            }
-        });
-    });
-    Raw::owned(form, out.values)
+    let x = output.operand(0, &x, &loops);
+    let out = output.values.as_mut_ptr();
+    wide::<T>(Unary { loops, x, out, f });
+    Raw::owned(form, output.values)
 }
 
 pub(crate) fn binary<T: Value, U: Value, V: Value>(
@@ -158,38 +220,17 @@ pub(crate) fn binary<T: Value, U: Value, V: Value>(
         return Raw::uniform(form, V::narrow(f(a.widen(), b.widen())));
     }
     let loops = Loops::new(&form, [a.strides_in(&form), b.strides_in(&form), form.strides]);
-    let mut out = match a.take_buffer(&form) {
+    let mut output = match a.take_buffer(&form) {
         Some(values) => Output { values, from: Some(0) },
         None => match b.take_buffer(&form) {
             Some(values) => Output { values, from: Some(1) },
             None => Output { values: vec![V::ZERO; form.len()], from: None },
         },
     };
-    let a_at = out.address(0, a.address());
-    let b_at = out.address(1, b.address());
-    let out_at = out.values.as_mut_ptr();
-    wide::<T, _>(|| {
-        let (mut a_buffer, mut b_buffer) = ([T::Acc::ZERO; CHUNK], [U::Acc::ZERO; CHUNK]);
-        let mut result = [V::Acc::ZERO; CHUNK];
-        loops.each_chunk(|[a, b, o], len| {
-            // SAFETY: as in `unary`, for both operands.
-            unsafe {
-                let a = read(a_at.add(a), loops.step(0), len, &mut a_buffer);
-                let b = read(b_at.add(b), loops.step(1), len, &mut b_buffer);
-                let result = &mut result[..len];
-                match (a, b) {
-                    (Row::Splat(a), Row::Splat(b)) => result.fill(f(a, b)),
-                    (Row::Splat(a), Row::Each(b)) => result.iter_mut().zip(b).for_each(|(r, &b)| *r = f(a, b)),
-                    (Row::Each(a), Row::Splat(b)) => result.iter_mut().zip(a).for_each(|(r, &a)| *r = f(a, b)),
-                    (Row::Each(a), Row::Each(b)) => {
-                        result.iter_mut().zip(a).zip(b).for_each(|((r, &a), &b)| *r = f(a, b));
-                    }
-                }
-                write(result, out_at.add(o));
-            }
-        });
-    });
-    Raw::owned(form, out.values)
+    let (operand_a, operand_b) = (output.operand(0, &a, &loops), output.operand(1, &b, &loops));
+    let out = output.values.as_mut_ptr();
+    wide::<T>(Binary { loops, a: operand_a, b: operand_b, out, f });
+    Raw::owned(form, output.values)
 }
 
 /// `a` where the condition holds, `b` elsewhere.

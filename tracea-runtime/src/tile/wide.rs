@@ -2,17 +2,22 @@
 
 use crate::element::Value;
 
-/// Runs `f`, compiled for the vectors that this processor has where `T` is not the oracle's model.
-#[inline(always)]
-pub(crate) fn wide<T: Value, R>(f: impl FnOnce() -> R) -> R {
+/// A loop over elements of `T`s.
+pub(crate) trait Work<T> {
+    /// Marked `#[inline(always)]`, since only what is inlined is compiled for the wider vectors.
+    fn run(self);
+}
+
+/// Runs the loop, compiled for the vectors that this processor has where `T` is not the oracle's model.
+pub(crate) fn wide<T: Value>(work: impl Work<T>) {
     #[cfg(target_arch = "x86_64")]
     if !T::MODELLED && std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
         #[target_feature(enable = "avx2,fma")]
-        fn avx2<R>(f: impl FnOnce() -> R) -> R {
-            f()
+        fn avx2<T>(work: impl Work<T>) {
+            work.run();
         }
         // SAFETY: the processor has both features.
-        return unsafe { avx2(f) };
+        return unsafe { avx2(work) };
     }
-    f()
+    work.run();
 }
