@@ -309,3 +309,117 @@ fn unary_name(op: UnaryOp) -> &'static str {
         UnaryOp::Round => "round",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{float_literal, strip};
+    use crate::testing::cuda;
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// The right side of the only assignment that mentions `y_tile`.
+    fn assigned(value: TokenStream) -> String {
+        let text = cuda(quote! {
+            #[schedule(sm_80, i = 8, j = 256)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, w: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>, s: f32, n: i32) {
+                tile!(for (i, j) in (M, N) {
+                    let u = x[(i, j)];
+                    let v = w[(i, j)];
+                    y[(i, j)] = #value;
+                });
+            }
+        });
+        let (_, value) = text
+            .lines()
+            .filter_map(|line| line.split_once("[r] = "))
+            .next_back()
+            .unwrap_or_else(|| panic!("an assignment in\n{text}"));
+        value.to_string()
+    }
+
+    #[test]
+    fn operands_keep_their_grouping() {
+        assert_eq!(assigned(quote!(u - (v - u))), "u[r] - (v[r] - u[r]);");
+        assert_eq!(assigned(quote!(u / (v * s))), "u[r] / (v[r] * s);");
+        assert_eq!(assigned(quote!(-(u + v))), "-(u[r] + v[r]);");
+        assert_eq!(assigned(quote!(u - -v)), "u[r] - (-v[r]);");
+        assert_eq!(assigned(quote!((u + v).exp())), "exp(u[r] + v[r]);");
+    }
+
+    #[test]
+    fn choices_keep_their_grouping() {
+        assert_eq!(assigned(quote!(select(u.lt(v), u, v) * 2.0)), "(u[r] < v[r] ? u[r] : v[r]) * 2.0f;");
+        assert_eq!(
+            assigned(quote!(select(u.lt(v).and(u.gt(0.0)), u, v))),
+            "(u[r] < v[r]) && (u[r] > 0.0f) ? u[r] : v[r];"
+        );
+    }
+
+    #[test]
+    fn a_conversion_that_changes_nothing_keeps_its_operands_grouping() {
+        // Both halves of the choice are numbers, which are floats whatever their tile says.
+        let text = cuda(quote! {
+            #[schedule(sm_80, i = 8, j = 256)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let u = x[(i, j)];
+                    y[(i, j)] = u - select(u.gt(0.0), full::<f16>((i, j), 1.0), full::<f16>((i, j), 2.0)).to::<f32>();
+                });
+            }
+        });
+        assert!(text.contains("u[r] - (u[r] > 0.0f ? 1.0f : 2.0f);"), "{text}");
+    }
+
+    #[test]
+    fn coordinates_are_spelled_once_in_brackets() {
+        let chosen = assigned(quote!(select(iota(j).eq(n), u, v)));
+        assert_eq!(chosen, "(j0 + IJTile::col(r)) == n ? u[r] : v[r];");
+    }
+
+    #[test]
+    fn sixteen_bit_arithmetic_rounds_after_each_operation() {
+        let text = cuda(quote! {
+            #[schedule(sm_80, i = 256)]
+            fn f<N: Dim>(x: &Tensor<bf16, (N,)>, y: &mut Tensor<bf16, (N,)>) {
+                tile!(for i in N { y[i] = (x[i] + x[i]) * x[i]; });
+            }
+        });
+        assert!(text.contains("= to<bf16>(to<float>(to<bf16>("), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_float_literals() {
+        assert_eq!(float_literal(1.0), "1.0f");
+        assert_eq!(float_literal(1e-5), "1e-5f");
+        assert_eq!(float_literal(-0.0), "-0.0f");
+        assert_eq!(float_literal(0.1), "0.1f");
+        assert_eq!(float_literal(f64::from(f32::MIN)), "-3.4028235e38f");
+        assert_eq!(float_literal(f64::NEG_INFINITY), "-infinity()");
+        assert_eq!(float_literal(1e300), "infinity()");
+        assert_eq!(float_literal(f64::NAN), "nan()");
+    }
+
+    #[test]
+    fn only_brackets_around_all_of_it_go() {
+        assert_eq!(strip("(a + b)"), "a + b");
+        assert_eq!(strip("(a) + (b)"), "(a) + (b)");
+        assert_eq!(strip("a"), "a");
+    }
+
+    #[test]
+    fn flat_coordinates_divide_by_what_lies_inside_them() {
+        let text = cuda(quote! {
+            #[schedule(sm_80, npq = 8, c = 256)]
+            fn f<N: Dim, P: Dim, C: Dim>(x: &Tensor<f32, (N, P, Const<5>, C)>, y: &mut Tensor<f32, (N, P, Const<5>, C)>) {
+                tile!(for (npq, c) in (flat(N, P, Const::<5>), C) {
+                    let (n, p, q) = npq.coords();
+                    y[(n, p, q, c)] = x[(n, p, q, c)];
+                });
+            }
+        });
+        // P * 5 is known at launch only; 5 is known here.
+        assert!(text.contains("= by_P_const_5.div(npq);"), "{text}");
+        assert!(text.contains("= by_P_const_5.rem(npq) / 5;"), "{text}");
+        assert!(text.contains("= npq % 5;"), "{text}");
+    }
+}

@@ -96,3 +96,55 @@ fn occurrences(text: &str, word: &str) -> usize {
         })
         .count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Writer;
+
+    #[test]
+    fn lines_are_indented_and_directives_are_not() {
+        let mut out = Writer::default();
+        out.line("{");
+        out.indent();
+        out.source_line(7, "a\\b.rs");
+        out.line("x;");
+        out.line("#pragma unroll");
+        out.dedent();
+        out.line("}");
+        assert_eq!(out.finish(), "{\n#line 7 \"a/b.rs\"\n    x;\n    #pragma unroll\n}\n");
+    }
+
+    #[test]
+    fn a_source_line_is_named_once() {
+        let mut out = Writer::default();
+        for _ in 0..2 {
+            out.source_line(3, "k.rs");
+            out.line("x;");
+        }
+        assert_eq!(out.finish(), "#line 3 \"k.rs\"\nx;\nx;\n");
+    }
+
+    #[test]
+    fn long_lists_wrap() {
+        let mut out = Writer::default();
+        let items: Vec<String> = (0..30).map(|n| format!("int value_{n}")).collect();
+        out.wrapped(&items, ") {");
+        let text = out.finish();
+        assert!(text.lines().count() > 1 && text.lines().all(|line| line.len() <= 116), "{text}");
+        assert!(text.ends_with("value_29) {\n"));
+        let mut none = Writer::default();
+        none.wrapped(&[], ") {");
+        assert_eq!(none.finish(), ") {\n");
+    }
+
+    #[test]
+    fn constants_that_nothing_mentions_go() {
+        let mut out = Writer::default();
+        let mark = out.mark();
+        out.line("constexpr int BLOCK = 8;");
+        out.line("constexpr int BLOCK_I = 8;");
+        out.line("int x = BLOCK_I;");
+        out.drop_unused_constants(mark);
+        assert_eq!(out.finish(), "constexpr int BLOCK_I = 8;\nint x = BLOCK_I;\n");
+    }
+}
