@@ -14,13 +14,23 @@ pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
 
 fn verifies(subject: &Subject) -> Result<(), Failed> {
     let device = Device::cpu();
+    let (mut elements, mut unbounded) = (0, 0);
     for sizes in subject.sizes.all() {
         for strided in [false, true] {
             let setting = Setting::new(&device, &sizes, strided);
-            let verify = (subject.case)(&setting, &mut |launch| Ok(launch.verify_with(Verify::All).map(drop)?));
-            verify
-                .map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
+            let mut verify = |launch: Launch<'_>| {
+                let verified = launch.verify_with(Verify::All)?;
+                elements += verified.elements;
+                unbounded += verified.unbounded;
+                Ok(())
+            };
+            let outcome = (subject.case)(&setting, &mut verify);
+            outcome.map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
         }
+    }
+    // A few may be: where nothing is divided by nothing, any result is right.
+    if 2 * unbounded >= elements {
+        return Err(format!("the bounds of {unbounded} elements out of {elements} are infinite").into());
     }
     Ok(())
 }

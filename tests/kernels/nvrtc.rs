@@ -70,19 +70,27 @@ fn name(kernel: &KernelDef, instance: &Instance, variant: &Variant) -> String {
 fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant) -> Result<(), Failed> {
     let architectures: &[&str] = if variant.target == "sm_80" { &["sm_80", "sm_90"] } else { &[variant.target] };
     for architecture in architectures {
-        for bytes in [16, 1] {
-            let align: Vec<(usize, u32)> = variant.aligned.iter().map(|tensor| (*tensor, bytes)).collect();
+        for aligned in [true, false] {
+            let bytes = |tensor: usize| if aligned { 16 } else { element_bytes(kernel, instance, tensor) };
+            let align: Vec<(usize, u32)> = variant.aligned.iter().map(|tensor| (*tensor, bytes(*tensor))).collect();
             let context = |failed: Failed| {
-                Failed::from(format!("{architecture}, aligned to {bytes}: {}", failed.message().unwrap_or_default()))
+                Failed::from(format!("{architecture}, aligned {aligned}: {}", failed.message().unwrap_or_default()))
             };
             let compiled = compile_variant(kernel, instance, variant, &align, architecture)?;
             within_plan(variant, &compiled).map_err(context)?;
-            if bytes == 16 {
+            if aligned {
                 keeps_promises(variant, &compiled.cubin).map_err(context)?;
             }
         }
     }
     Ok(())
+}
+
+/// Memory is never aligned to less.
+fn element_bytes(kernel: &KernelDef, instance: &Instance, tensor: usize) -> u32 {
+    let generic = || instance.key.iter().find_map(|key| if let Key::Dtype(dtype) = key { Some(*dtype) } else { None });
+    let dtype = kernel.tensors.get(tensor).and_then(|tensor| tensor.dtype.or_else(generic));
+    dtype.map_or(1, |dtype| dtype.bytes() as u32)
 }
 
 fn within_plan(variant: &Variant, compiled: &Compiled) -> Result<(), Failed> {
