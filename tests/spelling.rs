@@ -279,6 +279,7 @@ fn halves(n: usize) -> Vec<f16> {
 }
 
 #[test]
+#[allow(clippy::many_single_char_names)]
 fn each_agrees_with_its_oracle() -> Result<(), Error> {
     let dev = Device::cpu();
     let (m, n, k) = (37, 29, 19);

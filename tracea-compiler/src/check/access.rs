@@ -77,7 +77,8 @@ impl Checker<'_> {
             if writes.peek().is_some() && !writes.any(|write| write.index == read.index) {
                 let name = &self.nest.tensor(read.tensor).name;
                 let text = format!(
-                    "`{name}` is read at another place than it is written, where another tile may write -- read from a tensor of its own"
+                    "`{name}` is read at another place than it is written, where another tile may write -- read \
+                        from a tensor of its own"
                 );
                 self.ours(&read.at, text);
             }
@@ -119,15 +120,18 @@ impl Checker<'_> {
             }
             let text = if !used {
                 format!(
-                    "two tiles could write the same element of `{name}`: its index misses the parallel axis `{loop_name}` -- index with `{loop_name}`, or make it an inner loop that sums"
+                    "two tiles could write the same element of `{name}`: its index misses the parallel axis \
+                        `{loop_name}` -- index with `{loop_name}`, or make it an inner loop that sums"
                 )
             } else if coordinates.len() > 1 {
                 format!(
-                    "two tiles could write the same element of `{name}`: its index must hold every one of `{loop_name}.coords()`, each by itself"
+                    "two tiles could write the same element of `{name}`: its index must hold every one of \
+                        `{loop_name}.coords()`, each by itself"
                 )
             } else {
                 format!(
-                    "two tiles could write the same element of `{name}`: the index folds `{loop_name}` -- index an output with the loop variables themselves"
+                    "two tiles could write the same element of `{name}`: the index folds `{loop_name}` -- index \
+                        an output with the loop variables themselves"
                 )
             };
             self.ours(&at.index, text);

@@ -168,7 +168,12 @@ impl Checker<'_> {
         let (left, right) = (self.ty(a).axes, self.ty(b).axes);
         let union = self.infer.union(&left, &right);
         if union.is_none() {
-            let text = format!("{} meets {} -- turn one with `.t()`", self.axis_names(&left), self.axis_names(&right));
+            let text = format!(
+                "{} meets {} -- turn one \
+                with `.t()`",
+                self.axis_names(&left),
+                self.axis_names(&right)
+            );
             self.rustc(at, text);
         }
         union

@@ -55,7 +55,8 @@ impl Checker<'_> {
             _ if self.closures > 0 => self.device_call(&function.path, arguments, call),
             _ => {
                 let text = format!(
-                    "a kernel does not call `{name}` on tiles: functions work element by element -- write `x.map({name})`, with `#[device]` on `{name}`"
+                    "a kernel does not call `{name}` on tiles: functions work element by element -- write \
+                        `x.map({name})`, with `#[device]` on `{name}`"
                 );
                 self.fatal(&call.func, text)
             }
@@ -79,7 +80,8 @@ impl Checker<'_> {
             })
     }
 
-    /// `f32::max(a, b)`, `i32::min(a, b)`, `core::cmp::max(a, b)`: the method of that name. Anything else by path is a `#[device]` function.
+    /// `f32::max(a, b)`, `i32::min(a, b)`, `core::cmp::max(a, b)`: the method of that name. Anything else by path is a
+    /// `#[device]` function.
     fn associated(&mut self, call: &ExprCall, path: &Path, name: &str) -> Term {
         let owner = &path.segments[path.segments.len() - 2].ident;
         let arguments: Vec<Term> = call.args.iter().map(|argument| self.expr(argument)).collect();
@@ -97,7 +99,13 @@ impl Checker<'_> {
             return self.device_call(path, arguments, call);
         }
         let shown = path.to_token_stream().to_string().replace(' ', "");
-        self.fatal(&call.func, format!("a kernel does not call `{shown}` on tiles: functions work element by element -- write `x.map({shown})`, with `#[device]` on it"))
+        self.fatal(
+            &call.func,
+            format!(
+                "a kernel does not call `{shown}` on tiles: functions work element by \
+            element -- write `x.map({shown})`, with `#[device]` on it"
+            ),
+        )
     }
 
     /// Element by element; the result has the dtype of the first float argument.
@@ -214,9 +222,14 @@ impl Checker<'_> {
     fn iota(&mut self, axis: Term, at: &impl ToTokens) -> Term {
         match axis {
             Term::Axis(axis) => Term::Int(crate::nest::Int::Axis(axis)),
-            other => {
-                self.rustc(at, format!("`iota` numbers the elements of a loop variable, this is {}", other.describe()))
-            }
+            other => self.rustc(
+                at,
+                format!(
+                    "`iota` numbers the elements of a loop \
+                    variable, this is {}",
+                    other.describe()
+                ),
+            ),
         }
     }
 
@@ -226,8 +239,11 @@ impl Checker<'_> {
             match part {
                 Term::Extent(Bounds { extent: Extent::Dim(dim), from: None, until: None }) => dims.push(*dim),
                 Term::Extent(_) => {
-                    return self
-                        .ours(at, "`flat` of a range or of another `flat` is not supported yet -- flatten whole dims");
+                    return self.ours(
+                        at,
+                        "`flat` of a range or of another `flat` is not supported yet -- \
+                            flatten whole dims",
+                    );
                 }
                 other => return self.rustc(at, format!("`flat` takes dims, this is {}", other.describe())),
             }
@@ -242,11 +258,15 @@ impl Checker<'_> {
         let (Some(a), Some(b)) = (self.value(a, at), self.value(b, at)) else { return Term::Poison };
         let (left, right) = (self.ty(a), self.ty(b));
         let ([m, inner], [k, n]) = (left.axes.as_slice(), right.axes.as_slice()) else {
-            return self.rustc(at, format!(
-                "`dot` multiplies (m, k) by (k, n), these are {} and {} -- a sum of products along one axis is `(a * b).sum(k)`",
-                self.axis_names(&left.axes),
-                self.axis_names(&right.axes)
-            ));
+            return self.rustc(
+                at,
+                format!(
+                    "`dot` multiplies (m, k) by (k, n), these are {} and {} -- a sum of products along one axis is \
+                    `(a * b).sum(k)`",
+                    self.axis_names(&left.axes),
+                    self.axis_names(&right.axes)
+                ),
+            );
         };
         if !self.infer.unify_axes(*inner, *k) {
             let text = format!(
@@ -259,13 +279,21 @@ impl Checker<'_> {
         if self.infer.same_axis(*m, *n) {
             return self.rustc(
                 at,
-                format!("this `dot` spans `{}` twice -- run a second loop variable over the dim", self.infer.name(*m)),
+                format!(
+                    "this `dot` spans `{}` twice -- run a second loop variable \
+                    over the dim",
+                    self.infer.name(*m)
+                ),
             );
         }
         if !self.infer.unify(left.dtype, right.dtype) {
             let name = |slot| self.infer.dtype(slot).map_or("?", Dtype::name);
-            let text =
-                format!("`dot` of `{}` and `{}` -- convert one with `.to::<…>()`", name(left.dtype), name(right.dtype));
+            let text = format!(
+                "`dot` of `{}` and `{}` -- convert one with \
+                    `.to::<…>()`",
+                name(left.dtype),
+                name(right.dtype)
+            );
             return self.rustc(at, text);
         }
         if matches!(self.infer.dtype(left.dtype), Some(Dtype::I32 | Dtype::Bool)) {

@@ -62,16 +62,52 @@ impl Checker<'_> {
                     _ => self.rustc(field, "only tuples have fields in a kernel"),
                 }
             }
-            Expr::ForLoop(form) => self.fatal(form.for_token, "`for` is not allowed in a kernel -- a loop is `tile!(for k in K { … })`, a scalar one `tile!(for r in each(R) { … })`"),
-            Expr::While(form) => self.fatal(form.while_token, "`while` is not allowed in a kernel: the device must know its loops -- use `tile!` over a dim or a range of it"),
-            Expr::Loop(form) => self.fatal(form.loop_token, "`loop` is not allowed in a kernel: the device must know its loops -- use `tile!` over a dim or a range of it"),
-            Expr::Match(form) => self.fatal(form.match_token, "`match` is not supported in a kernel yet -- use `if` on a flag, or `select`"),
-            Expr::Return(form) => self.fatal(form.return_token, "`return` is not allowed in a kernel: every element is computed -- use `if` on a flag, or `select`"),
-            Expr::Break(form) => self.fatal(form.break_token, "`break` is not allowed in a kernel -- bound the loop's range, `T.until(…)`"),
-            Expr::Continue(form) => self.fatal(form.continue_token, "`continue` is not allowed in a kernel -- bound the loop's range, or mask the tile"),
+            Expr::ForLoop(form) => self.fatal(
+                form.for_token,
+                "`for` is not allowed in a kernel -- a loop is \
+                `tile!(for k in K { … })`, a scalar one `tile!(for r in each(R) { … })`",
+            ),
+            Expr::While(form) => self.fatal(
+                form.while_token,
+                "`while` is not allowed in a kernel: the device \
+                must know its loops -- use `tile!` over a dim or a range of it",
+            ),
+            Expr::Loop(form) => self.fatal(
+                form.loop_token,
+                "`loop` is not allowed in a kernel: the device must \
+                know its loops -- use `tile!` over a dim or a range of it",
+            ),
+            Expr::Match(form) => self.fatal(
+                form.match_token,
+                "`match` is not supported in a kernel yet -- use \
+                `if` on a flag, or `select`",
+            ),
+            Expr::Return(form) => self.fatal(
+                form.return_token,
+                "`return` is not allowed in a kernel: every \
+                element is computed -- use `if` on a flag, or `select`",
+            ),
+            Expr::Break(form) => self.fatal(
+                form.break_token,
+                "`break` is not allowed in a kernel -- bound the \
+                loop's range, `T.until(…)`",
+            ),
+            Expr::Continue(form) => self.fatal(
+                form.continue_token,
+                "`continue` is not allowed in a kernel -- \
+                bound the loop's range, or mask the tile",
+            ),
             Expr::Unsafe(form) => self.fatal(form.unsafe_token, "`unsafe` is not allowed in a kernel"),
-            Expr::Array(form) => self.fatal(form, "arrays are not supported in a kernel yet -- use a tensor argument"),
-            Expr::Try(form) => self.fatal(form.question_token, "`?` is not allowed in a kernel: nothing in it can fail"),
+            Expr::Array(form) => self.fatal(
+                form,
+                "arrays are not supported in a kernel yet -- use a \
+                tensor argument",
+            ),
+            Expr::Try(form) => self.fatal(
+                form.question_token,
+                "`?` is not allowed in a kernel: nothing in \
+                it can fail",
+            ),
             other => self.fatal(other, "this expression is not supported in a kernel yet"),
         }
     }
@@ -116,7 +152,13 @@ impl Checker<'_> {
         }
         let text = name.to_string();
         if text.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_') {
-            return self.fatal(name, format!("the value of `{name}` is not known while the kernel is compiled -- pass it as an argument, or put the `const` inside the kernel"));
+            return self.fatal(
+                name,
+                format!(
+                    "the value of `{name}` is not known while the kernel is compiled -- \
+                pass it as an argument, or put the `const` inside the kernel"
+                ),
+            );
         }
         Term::Function(expr.path.clone())
     }
@@ -178,7 +220,8 @@ impl Checker<'_> {
 
     /// `e as f32`, `e as i32`.
     pub fn cast(&mut self, term: Term, ty: &Type, at: &impl ToTokens) -> Term {
-        let integer = matches!(ty, Type::Path(path) if ["usize", "isize", "i64", "u32", "u64"].iter().any(|name| path.path.is_ident(name)));
+        let integers = ["usize", "isize", "i64", "u32", "u64"];
+        let integer = matches!(ty, Type::Path(path) if integers.iter().any(|name| path.path.is_ident(name)));
         let dtype = if integer { Some(Dtype::I32) } else { self.dtype_of(ty) };
         let Some(dtype) = dtype else {
             return match term {
@@ -187,9 +230,11 @@ impl Checker<'_> {
                     Term::Number(value, None)
                 }
                 Term::Poison => Term::Poison,
-                _ => {
-                    self.ours(ty, "a kernel computes in `f16`, `bf16`, `tf32`, `f32` and `i32` -- cast to one of them")
-                }
+                _ => self.ours(
+                    ty,
+                    "a kernel computes in `f16`, `bf16`, `tf32`, `f32` and `i32` -- cast to \
+                        one of them",
+                ),
             };
         };
         self.convert(term, dtype, at)
@@ -275,8 +320,16 @@ impl Checker<'_> {
                 let otherwise = self.expr(otherwise);
                 self.choose(condition, then, otherwise, branch)
             }
-            Term::Truth(_) => self.fatal(&branch.cond, "`if` on a number that is known only at launch is not supported yet -- use `min` and `max` on integers, `mask` or `select` on tiles"),
-            Term::Tile(_) => self.fatal(&branch.cond, "`if` on a tile has an answer for each element -- use `select(cond, a, b)` or `map` with a closure"),
+            Term::Truth(_) => self.fatal(
+                &branch.cond,
+                "`if` on a number that is known only at launch is not \
+                supported yet -- use `min` and `max` on integers, `mask` or `select` on tiles",
+            ),
+            Term::Tile(_) => self.fatal(
+                &branch.cond,
+                "`if` on a tile has an answer for each element -- use \
+                `select(cond, a, b)` or `map` with a closure",
+            ),
             other => self.rustc(&branch.cond, format!("`if` asks for a bool, this is {}", other.describe())),
         }
     }
@@ -306,8 +359,12 @@ impl Checker<'_> {
         let Some(arms) = self.union(then, otherwise, at) else { return Term::Poison };
         let asked = self.ty(condition).axes;
         let Some(axes) = self.infer.union(&asked, &arms) else {
-            let text =
-                format!("{} chooses among {} -- turn one with `.t()`", self.axis_names(&asked), self.axis_names(&arms));
+            let text = format!(
+                "{} chooses among {} -- turn one \
+                    with `.t()`",
+                self.axis_names(&asked),
+                self.axis_names(&arms)
+            );
             return self.rustc(at, text);
         };
         let dtype = self.ty(then).dtype;

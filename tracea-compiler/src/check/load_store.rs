@@ -70,7 +70,11 @@ impl Checker<'_> {
             single => vec![single],
         };
         if parts.iter().filter(|part| matches!(part, Term::Whole)).count() > 1 {
-            self.fatal(&at.index, "`..` stands once in an index, more are not supported yet -- run over the other axis with `tile!` or `each`");
+            self.fatal(
+                &at.index,
+                "`..` stands once in an index, more are not supported yet -- run over the \
+                other axis with `tile!` or `each`",
+            );
             return None;
         }
         let dims = self.nest.tensor(tensor).dims.clone();
@@ -100,7 +104,11 @@ impl Checker<'_> {
             Term::Int(value) => Some(value),
             Term::Whole => self.whole(at, extent).map(Int::Axis),
             Term::Tile(_) => {
-                self.fatal(&at.index, "an index that is itself computed by tiles (a gather) is not supported yet -- index by loop variables and integers");
+                self.fatal(
+                    &at.index,
+                    "an index that is itself computed by tiles (a gather) is not supported \
+                    yet -- index by loop variables and integers",
+                );
                 None
             }
             Term::Range(..) => {
@@ -129,7 +137,8 @@ impl Checker<'_> {
         let dim = self.nest.dim(*dim).clone();
         if dim.known.is_none() {
             let text = format!(
-                "`..` takes the whole of an axis whose size the types fix, `{0}` is known at launch -- loop over it with `tile!(for j in {0} {{ … }})`, or make it `Const<…>`",
+                "`..` takes the whole of an axis whose size the types fix, `{0}` is known at launch -- loop \
+                    over it with `tile!(for j in {0} {{ … }})`, or make it `Const<…>`",
                 dim.name
             );
             self.fatal(&at.index, text);

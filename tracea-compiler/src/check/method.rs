@@ -53,7 +53,15 @@ impl Checker<'_> {
             ("range", [Term::Range(from, until)]) => (from.clone(), until.clone()),
             ("from", [from]) => (self.integer(from), None),
             ("until", [until]) => (None, self.integer(until)),
-            _ => return self.rustc(at, format!("`{name}` bounds a dim -- `T.from(a)`, `T.until(b)`, `T.range(a..b)`")),
+            _ => {
+                return self.rustc(
+                    at,
+                    format!(
+                        "`{name}` bounds a dim -- `T.from(a)`, `T.until(b)`, \
+                `T.range(a..b)`"
+                    ),
+                );
+            }
         };
         if from.is_none() && until.is_none() && !matches!(arguments, [Term::Range(None, None)]) {
             return self.rustc(at, format!("`{name}` takes integers"));
@@ -223,7 +231,14 @@ impl Checker<'_> {
             }
         };
         let Some(position) = position else {
-            return self.rustc(at, format!("this tile spans {}, not the axis that is reduced", self.axis_names(&axes)));
+            return self.rustc(
+                at,
+                format!(
+                    "this tile spans {}, not the axis \
+                that is reduced",
+                    self.axis_names(&axes)
+                ),
+            );
         };
         if self.infer.dtype(dtype) == Some(Dtype::Bool) {
             return self

@@ -65,7 +65,13 @@ fn check_dims(kernel: &Kernel, failure: &mut Failure) {
             _ => false,
         });
         if !stands {
-            failure.fatal.at(dim, format!("dim `{dim}` stands in no tensor, so no argument tells its size -- use it in a tensor's shape or drop it"));
+            failure.fatal.at(
+                dim,
+                format!(
+                    "dim `{dim}` stands in no tensor, so no argument tells its size -- \
+                use it in a tensor's shape or drop it"
+                ),
+            );
         }
     }
     let tensors = kernel.params.iter().filter(|param| matches!(param.kind, ParamKind::Tensor(_))).count();
@@ -249,7 +255,8 @@ impl<'a> Checker<'a> {
         if ty.axes.len() > 2 {
             let names: Vec<&str> = ty.axes.iter().map(|axis| self.infer.name(*axis)).collect();
             let text = format!(
-                "this tile spans {} axes ({}), and more than two are not supported yet -- run over some of them with `each(…)`, or flatten them",
+                "this tile spans {} axes ({}), and more than two are not supported yet -- run over some of them \
+                    with `each(…)`, or flatten them",
                 names.len(),
                 names.join(", ")
             );

@@ -55,7 +55,10 @@ impl Checker<'_> {
                 let name = &variable.name;
                 self.ours(
                     name,
-                    format!("`{name}` is `mut` and read in a loop, but nothing assigns it, so no iteration sees another's work -- assign it in the loop (`{name} = …`, without `let`) or drop `mut`"),
+                    format!(
+                        "`{name}` is `mut` and read in a loop, but nothing assigns it, so no iteration sees \
+                        another's work -- assign it in the loop (`{name} = …`, without `let`) or drop `mut`"
+                    ),
                 );
             }
         }
@@ -168,7 +171,8 @@ impl Checker<'_> {
         }
     }
 
-    /// `let acc = acc + …` inside a loop is a slip for `acc = acc + …`: [`Checker::leave`] tells it where `acc` is never assigned.
+    /// `let acc = acc + …` inside a loop is a slip for `acc = acc + …`: [`Checker::leave`] tells it where `acc` is never
+    /// assigned.
     fn warn_of_shadowed_carry(&mut self, name: &Ident) {
         if let Some(place) = self.scopes.find(name) {
             let variable = self.scopes.get_mut(place);
@@ -246,7 +250,8 @@ impl Checker<'_> {
             }
             _ if depth < self.depth => {
                 let text = format!(
-                    "`{name}` is {}, and only tiles are carried from one iteration to the next, other things not yet -- compute it from the loop variable",
+                    "`{name}` is {}, and only tiles are carried from one iteration to the next, other things \
+                        not yet -- compute it from the loop variable",
                     before.describe()
                 );
                 self.ours(name, text);

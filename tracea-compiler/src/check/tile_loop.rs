@@ -35,7 +35,11 @@ impl Checker<'_> {
         for header in &tile.headers {
             let Some((axis, bounds)) = self.header(header) else { continue };
             if bounds.from.is_some() || bounds.until.is_some() {
-                self.ours(&header.range, "the outermost loop covers whole dims, a range there is not supported yet -- bound an inner loop, or pass a smaller view of the tensor");
+                self.ours(
+                    &header.range,
+                    "the outermost loop covers whole dims, a range there is not supported \
+                    yet -- bound an inner loop, or pass a smaller view of the tensor",
+                );
             }
             self.nest.grid.push(axis);
         }
@@ -112,7 +116,8 @@ impl Checker<'_> {
         if !self.agree(carry.head, next) {
             let (before, after) = (self.ty(carry.head), self.ty(next));
             let text = format!(
-                "`{name}` enters the loop spanning {} and leaves its body spanning {} -- a loop-carried value keeps its axes",
+                "`{name}` enters the loop spanning {} and leaves its body spanning {} -- a loop-carried value \
+                    keeps its axes",
                 self.axis_names(&before.axes),
                 self.axis_names(&after.axes)
             );

@@ -75,7 +75,10 @@ fn host_function(function: &ItemFn, signature: &Signature, sound: bool) -> Token
     quote! {
         #(#attrs)*
         #allow
-        #[allow(non_camel_case_types, non_snake_case, unused_parens, unused_braces, clippy::all, clippy::pedantic, clippy::nursery)]
+        #[allow(
+            non_camel_case_types, non_snake_case, unused_parens, unused_braces,
+            clippy::all, clippy::pedantic, clippy::nursery
+        )]
         #vis fn #name #generics(#inputs) #output #block
     }
 }

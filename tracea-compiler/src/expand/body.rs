@@ -97,7 +97,10 @@ impl Body {
             } else {
                 let extent = self.value(range);
                 let declaration = self.declare_axis(axis);
-                tokens.extend(quote! { #declaration let #axis: #private::Ix<#axis, _> = __grid.tile::<#axis, _>(#position, #extent); });
+                tokens.extend(quote! {
+                    #declaration
+                    let #axis: #private::Ix<#axis, _> = __grid.tile::<#axis, _>(#position, #extent);
+                });
             }
             self.names.declare(axis, Kind::Plain, self.closures);
         }

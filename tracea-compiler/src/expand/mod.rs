@@ -157,7 +157,10 @@ fn host_body(kernel: &Kernel) -> TokenStream {
             },
         );
     quote! {
-        #[allow(non_camel_case_types, non_snake_case, dead_code, unused_parens, unused_braces, clippy::all, clippy::pedantic, clippy::nursery)]
+        #[allow(
+            non_camel_case_types, non_snake_case, dead_code, unused_parens, unused_braces,
+            clippy::all, clippy::pedantic, clippy::nursery
+        )]
         fn __body<f16: #arithmetic, bf16: #arithmetic, tf32: #arithmetic, f32: #arithmetic, #(#generics),*>(
             __grid: &#private::GridPoint, #(#inputs),*
         ) where #(#predicates),* {

@@ -59,7 +59,13 @@ pub fn selectors(attr: TokenStream, generics: &Generics, flags: &[Ident], errors
         errors.at(name, format!("the device must know `{name}` -- list its values, `#[kernel({name} = [64, 128])]`"));
     }
     for name in generics.dtypes.iter().filter(unlisted) {
-        errors.at(name, format!("the device must know `{name}` -- list its dtypes, `#[kernel({name} = [f16, bf16])]`"));
+        errors.at(
+            name,
+            format!(
+                "the device must know `{name}` -- list its dtypes, `#[kernel({name} = \
+            [f16, bf16])]`"
+            ),
+        );
     }
     for name in flags.iter().filter(unlisted) {
         errors.at(
@@ -72,8 +78,14 @@ pub fn selectors(attr: TokenStream, generics: &Generics, flags: &[Ident], errors
 
 fn read_values(name: &Ident, kind: SelectorKind, values: &Expr, errors: &mut Errors) -> Vec<InstanceValue> {
     let Expr::Array(list) = values else {
-        errors
-            .at(values, format!("the values of `{name}` are a list -- write `{name} = [{}]`", quote::quote!(#values)));
+        errors.at(
+            values,
+            format!(
+                "the values of `{name}` are a list -- write \
+                `{name} = [{}]`",
+                quote::quote!(#values)
+            ),
+        );
         return Vec::new();
     };
     if list.elems.is_empty() {

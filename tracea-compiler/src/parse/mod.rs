@@ -1,7 +1,6 @@
-//! Tokens to [`ast::Kernel`](crate::ast::Kernel): the attribute, the signature and the schedules; the body is left to checking.
+//! Tokens to [`ast::Kernel`](crate::ast::Kernel): the attribute, the signature and the schedules.
 //!
-//! Input: the tokens of `#[kernel(…)]` and of the item below it. Nothing is looked up here; what a name means is checking's
-//! work.
+//! Input: the tokens of `#[kernel(…)]` and of the item below it. The body is left to checking, and so is what a name means.
 
 mod attribute;
 mod schedule;

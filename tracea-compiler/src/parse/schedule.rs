@@ -58,8 +58,10 @@ fn number(expr: &Expr) -> syn::Result<u32> {
     match expr {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse(),
         Expr::Paren(inner) => number(&inner.expr),
-        other => {
-            Err(syn::Error::new_spanned(other, "a schedule's values are whole numbers -- `i = 128`, `warps = (2, 2)`"))
-        }
+        other => Err(syn::Error::new_spanned(
+            other,
+            "a schedule's values are whole numbers -- `i = 128`, \
+                `warps = (2, 2)`",
+        )),
     }
 }

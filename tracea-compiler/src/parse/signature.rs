@@ -48,7 +48,8 @@ impl Generics {
                 GenericParam::Lifetime(param) => {
                     errors.at(
                         param,
-                        "named lifetimes are not supported yet -- leave them out, arguments live as long as the launch",
+                        "named lifetimes are not supported yet -- leave them out, arguments live as long \
+                            as the launch",
                     );
                 }
                 GenericParam::Type(param) => {
@@ -68,8 +69,11 @@ impl Generics {
                     } else if bounds.iter().any(|bound| bounded_by(bound, "Float")) {
                         read.dtypes.push(param.ident.clone());
                     } else {
-                        errors
-                            .at(param, "a kernel's type parameter is a dim or a dtype -- bound it by `Dim` or `Float`");
+                        errors.at(
+                            param,
+                            "a kernel's type parameter is a dim or a dtype -- bound it by \
+                                `Dim` or `Float`",
+                        );
                     }
                 }
             }
@@ -185,7 +189,8 @@ fn dtype_of(ty: &Type, generics: &Generics) -> syn::Result<DtypeRef> {
         Some(dtype @ (Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::I32)) => Ok(DtypeRef::Known(dtype)),
         Some(Dtype::Tf32) => Err(syn::Error::new_spanned(
             ty,
-            "tf32 is a way to multiply, not to store -- keep the tensor `f32` and write `.to::<tf32>()` on the dot's operands",
+            "tf32 is a way to multiply, not to store -- keep the tensor `f32` and write `.to::<tf32>()` on the \
+                dot's operands",
         )),
         Some(Dtype::Bool) => Err(syn::Error::new_spanned(ty, "a tensor of `bool` is not supported yet -- use `i32`")),
         None => Err(unknown()),
