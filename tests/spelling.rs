@@ -271,6 +271,54 @@ fn maximum<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>) {
     });
 }
 
+#[device]
+pub fn bounded_square(x: f32) -> f32 {
+    if x.is_nan() || x.abs() > 1e3 { 0.0 } else { (x + 1.0).powi(2) }
+}
+
+/// A running choice, conditions as tiles, and integers beside floats.
+#[kernel]
+fn choices<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>, rate: f32, steps: i32) {
+    tile!(for i in M {
+        let mut best = full(i, f32::MIN);
+        let mut found = full::<i32>(i, -1);
+        tile!(for j in N {
+            let highest = x[(i, j)].row_max();
+            let better = highest.gt(best);
+            found = better.select(full::<i32>(i, 3), found);
+            best = best.max(highest);
+        });
+        let limit = (steps as f32) * rate;
+        let keep = best.lt(limit).or(best.ge(-limit)).not();
+        y[i] = select(keep, best, found.to::<f32>()).powi(2) * (1.0 - limit);
+    });
+}
+
+/// Scalars that are loaded, inside a closure and outside.
+#[kernel]
+fn scaled<B: Dim, M: Dim>(x: &Tensor<f32, (B, M)>, s: &Tensor<f32, (B,)>, y: &mut Tensor<f32, (B, M)>) {
+    tile!(for (b, i) in (each(B), M) {
+        let scale = s[b];
+        let first = x[(b, 0)];
+        y[(b, i)] = x[(b, i)].map(|v| (v - first.value()) * scale + bounded_square(v)) + scale;
+    });
+}
+
+macro_rules! mapped {
+    ($($name:ident: $function:expr;)*) => {$(
+        #[kernel]
+        fn $name<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+            tile!(for (i, j) in (M, N) { y[(i, j)] = x[(i, j)].map($function) + 1.0; });
+        }
+    )*};
+}
+
+mapped! {
+    by_name: relu;
+    by_path: tracea::activation::gelu;
+    by_closure: |v| f32::max(v * 2.0, 0.25).ln();
+}
+
 fn values(n: usize) -> Vec<f32> {
     (0..n).map(|i| f32::from(u8::try_from((i * 37) % 23).unwrap()) / 16.0 - 0.6).collect()
 }
@@ -287,6 +335,7 @@ fn each_agrees_with_its_oracle() -> Result<(), Error> {
     let g = dev.tensor(&values(n), (n,))?;
     let mut y = dev.zeros::<f32, _>((m, n))?;
     let mut yt = dev.zeros::<f32, _>((n, m))?;
+    let rows = dev.tensor(&values(m), (m,))?;
     let mut yr = dev.zeros::<f32, _>((m,))?;
     softmax_two(&x, &mut y).verify()?;
     let sums: Vec<f32> = y.to_vec()?.chunks(n).map(|r| r.iter().sum()).collect();
@@ -301,6 +350,11 @@ fn each_agrees_with_its_oracle() -> Result<(), Error> {
     halves_of(&x, &mut y).verify()?;
     two_halves(&x, &mut yr).verify()?;
     maximum(&x, &mut yr).verify()?;
+    choices(&x, &mut yr, 0.25, 3).verify()?;
+    scaled(&x, &rows, &mut y).verify()?;
+    by_name(&x, &mut y).verify()?;
+    by_path(&x, &mut y).verify()?;
+    by_closure(&x, &mut y).verify()?;
     let (a, b, v) =
         (dev.tensor(&halves(m * k), (m, k))?, dev.tensor(&halves(n * k), (n, k))?, dev.tensor(&halves(n * k), (n, k))?);
     let bt = dev.tensor(&halves(n * k), (k, n))?;

@@ -6,6 +6,7 @@
 use crate::nest::{Dtype, InstanceValue};
 use crate::schedule::spec::ScheduleSpec;
 use proc_macro2::Ident;
+use std::ops::RangeInclusive;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Block, Expr, ExprLit, GenericArgument, ItemFn, Lit, Macro, Pat, Path, PathArguments, Token, Type};
 
@@ -205,6 +206,9 @@ pub fn const_argument(path: &Path) -> Option<ConstArgument<'_>> {
         _ => None,
     }
 }
+
+/// Powers that `powi` writes out as products.
+pub const SMALL_POWERS: RangeInclusive<u32> = 1..=4;
 
 /// The name of the dim that `Const<3>` stands for.
 pub fn literal_dim(size: i64) -> String {

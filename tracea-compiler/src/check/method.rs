@@ -3,6 +3,7 @@
 use super::infer::OpenType;
 use super::term::Bounds;
 use super::{Checker, Term, int};
+use crate::ast::SMALL_POWERS;
 use crate::nest::{AxisId, AxisKind, BinaryOp, CompareOp, Dtype, Extent, Int, IntOp, Op, ReduceOp, UnaryOp};
 use quote::ToTokens;
 use syn::{AngleBracketedGenericArguments, ExprMethodCall};
@@ -132,6 +133,7 @@ impl Checker<'_> {
                 let raised = self.arithmetic(BinaryOp::Max, receiver, low.clone(), at);
                 self.arithmetic(BinaryOp::Min, raised, high.clone(), at)
             }
+            ("is_nan", []) => self.compare(CompareOp::Ne, receiver.clone(), receiver, at),
             ("mul_add", [factor, addend]) => {
                 let product = self.arithmetic(BinaryOp::Mul, receiver, factor.clone(), at);
                 self.arithmetic(BinaryOp::Add, product, addend.clone(), at)
@@ -185,15 +187,14 @@ impl Checker<'_> {
     /// A small constant power is a product.
     fn power(&mut self, base: Term, power: Term, at: &impl ToTokens) -> Term {
         match power {
-            Term::Int(Int::Const(power @ 1..=4)) => {
+            Term::Int(Int::Const(power)) if u32::try_from(power).is_ok_and(|power| SMALL_POWERS.contains(&power)) => {
                 let mut product = base.clone();
                 for _ in 1..power {
                     product = self.arithmetic(BinaryOp::Mul, product, base.clone(), at);
                 }
                 product
             }
-            Term::Int(Int::Const(power)) => self.arithmetic(BinaryOp::Pow, base, Term::Number(power as f64, None), at),
-            other => self.rustc(at, format!("`powi` takes an integer constant, this is {}", other.describe())),
+            _ => self.fatal(at, "`powi` takes 1, 2, 3 or 4 -- other exponents are `powf`'s"),
         }
     }
 

@@ -3,13 +3,14 @@
 use super::body::Body;
 use super::names::Kind;
 use super::private;
-use crate::ast::{ConstArgument, const_argument};
+use crate::ast::{ConstArgument, SMALL_POWERS, const_argument};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     BinOp, Expr, ExprBinary, ExprCall, ExprCast, ExprClosure, ExprIf, ExprIndex, ExprLit, ExprMethodCall, ExprPath,
-    ExprRange, GenericArgument, Lit, Path, PathArguments, RangeLimits, Type,
+    ExprRange, GenericArgument, Lit, Path, PathArguments, RangeLimits, Token, Type,
 };
 
 impl Body {
@@ -315,6 +316,14 @@ impl Body {
             }
             _ => self.float_kind(),
         };
+        if name == "powi"
+            && let Some(power) = small_power(&call.args)
+        {
+            // As the device has it: a product.
+            let copies = (1..power).map(|_| quote! { * ::core::clone::Clone::clone(&__base) });
+            let tokens = quote! { { let __base = #receiver; ::core::clone::Clone::clone(&__base) #(#copies)* } };
+            return (tokens, self.float_kind());
+        }
         if of == Kind::Element
             && let Some(tokens) = spelled_out(&name, &receiver, &arguments)
         {
@@ -383,9 +392,22 @@ impl Body {
     }
 }
 
+/// `2` of `x.powi(2)`.
+fn small_power(arguments: &Punctuated<Expr, Token![,]>) -> Option<u32> {
+    match arguments.first() {
+        Some(Expr::Lit(ExprLit { lit: Lit::Int(power), .. })) => {
+            power.base10_parse().ok().filter(|power| SMALL_POWERS.contains(power))
+        }
+        _ => None,
+    }
+}
+
 /// Methods of `f32` that the language's reals lack, by those that they have.
 fn spelled_out(name: &str, receiver: &TokenStream, arguments: &[TokenStream]) -> Option<TokenStream> {
     match (name, arguments) {
+        // A captured tile without axes is its one element already.
+        ("value" | "clone", []) => Some(receiver.clone()),
+        ("is_nan", []) => Some(quote! { { let __x = #receiver; __x != __x } }),
         ("clamp", [low, high]) => Some(quote! { #receiver.max(#low).min(#high) }),
         ("mul_add", [factor, addend]) => Some(quote! { (#receiver * (#factor) + (#addend)) }),
         _ => None,

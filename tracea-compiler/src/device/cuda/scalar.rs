@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::words::{FLOAT_FUNCTIONS, compound, cpp, float, int, operator};
-use crate::ast::DtypeRef;
+use crate::ast::{DtypeRef, SMALL_POWERS};
 use crate::constant::{self, Constant};
 use crate::nest::Dtype;
 use quote::ToTokens;
@@ -179,6 +179,22 @@ impl Writer<'_> {
             ("powf" | "pow", [power]) if dtype == Dtype::F32 => {
                 made(format!("tracea::pow({}, {})", receiver.text, power.text))
             }
+            ("powi", [power]) if power.text.parse().is_ok_and(|power| SMALL_POWERS.contains(&power)) => {
+                let count = power.text.parse().unwrap_or(1);
+                // Pure, so that it may be computed before the expression that it stands in.
+                self.temporaries += 1;
+                let base = format!("base_{}", self.temporaries);
+                self.line(&format!("const {} {base} = {};", cpp(dtype), receiver.text));
+                Scalar {
+                    text: vec![base.as_str(); count].join(" * "),
+                    dtype,
+                    binds: if count > 1 { 12 } else { PRIMARY },
+                }
+            }
+            ("is_nan", []) if dtype == Dtype::F32 => {
+                let x = inside(&receiver, 9);
+                Scalar { text: format!("{x} != {x}"), dtype: Dtype::Bool, binds: 8 }
+            }
             ("mul_add", [factor, addend]) => Scalar {
                 text: format!("{} * {} + {}", inside(&receiver, 12), inside(factor, 13), inside(addend, 12)),
                 dtype,
@@ -189,7 +205,7 @@ impl Writer<'_> {
             }
             _ => {
                 let text = format!(
-                    "`{name}` is no function of a device scalar -- there are max, min, clamp, powf, mul_add, {}",
+                    "`{name}` is no function of a device scalar -- there are max, min, clamp, powf, powi, mul_add, is_nan, {}",
                     FLOAT_FUNCTIONS.join(", ")
                 );
                 self.fault(at, &text)
