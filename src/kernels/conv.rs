@@ -4,7 +4,6 @@
 //! `P = (H + 2·pad − dilation·(R − 1) − 1) / stride + 1` and Q alike from W and S; [`output_size`] computes them. Any number of channels works.
 //! Sums and what follows them are f32; y is rounded once.
 
-use crate::activation::{identity, relu, silu};
 use crate::prelude::*;
 
 /// Size of the output along one axis, 0 where the window does not fit.

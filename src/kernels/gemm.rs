@@ -8,7 +8,11 @@ use crate::prelude::*;
 
 /// `C = A · B`, with A (M, K) and B (K, N)
 #[kernel(T = [f16, bf16, f32])]
-pub fn gemm_nn<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (M, K)>, b: &Tensor<T, (K, N)>, c: &mut Tensor<T, (M, N)>) {
+pub fn gemm_nn<T: Float, M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<T, (M, K)>,
+    b: &Tensor<T, (K, N)>,
+    c: &mut Tensor<T, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {
@@ -20,7 +24,11 @@ pub fn gemm_nn<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (M, K)>, b: &Tens
 
 /// `C = A · Bᵀ`, with A (M, K) and B (N, K)
 #[kernel(T = [f16, bf16, f32])]
-pub fn gemm_nt<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (M, K)>, b: &Tensor<T, (N, K)>, c: &mut Tensor<T, (M, N)>) {
+pub fn gemm_nt<T: Float, M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<T, (M, K)>,
+    b: &Tensor<T, (N, K)>,
+    c: &mut Tensor<T, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {
@@ -32,7 +40,11 @@ pub fn gemm_nt<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (M, K)>, b: &Tens
 
 /// `C = Aᵀ · B`, with A (K, M) and B (K, N)
 #[kernel(T = [f16, bf16, f32])]
-pub fn gemm_tn<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (K, M)>, b: &Tensor<T, (K, N)>, c: &mut Tensor<T, (M, N)>) {
+pub fn gemm_tn<T: Float, M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<T, (K, M)>,
+    b: &Tensor<T, (K, N)>,
+    c: &mut Tensor<T, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {
@@ -44,7 +56,11 @@ pub fn gemm_tn<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (K, M)>, b: &Tens
 
 /// `C = Aᵀ · Bᵀ`, with A (K, M) and B (N, K)
 #[kernel(T = [f16, bf16, f32])]
-pub fn gemm_tt<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (K, M)>, b: &Tensor<T, (N, K)>, c: &mut Tensor<T, (M, N)>) {
+pub fn gemm_tt<T: Float, M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<T, (K, M)>,
+    b: &Tensor<T, (N, K)>,
+    c: &mut Tensor<T, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {
@@ -57,7 +73,9 @@ pub fn gemm_tt<T: Float, M: Dim, N: Dim, K: Dim>(a: &Tensor<T, (K, M)>, b: &Tens
 /// `C = A · B` for each of a batch, with A (B, M, K) and B (B, K, N)
 #[kernel(T = [f16, bf16, f32])]
 pub fn gemm_batched<T: Float, B: Dim, M: Dim, N: Dim, K: Dim>(
-    a: &Tensor<T, (B, M, K)>, b: &Tensor<T, (B, K, N)>, c: &mut Tensor<T, (B, M, N)>,
+    a: &Tensor<T, (B, M, K)>,
+    b: &Tensor<T, (B, K, N)>,
+    c: &mut Tensor<T, (B, M, N)>,
 ) {
     tile!(for (batch, i, j) in (each(B), M, N) {
         let mut acc = zeros::<f32>((i, j));
@@ -70,7 +88,11 @@ pub fn gemm_batched<T: Float, B: Dim, M: Dim, N: Dim, K: Dim>(
 
 /// [`gemm_nn`] on tensor cores in tf32
 #[kernel]
-pub fn gemm_nn_tf32<M: Dim, N: Dim, K: Dim>(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (K, N)>, c: &mut Tensor<f32, (M, N)>) {
+pub fn gemm_nn_tf32<M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<f32, (M, K)>,
+    b: &Tensor<f32, (K, N)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {
@@ -82,7 +104,11 @@ pub fn gemm_nn_tf32<M: Dim, N: Dim, K: Dim>(a: &Tensor<f32, (M, K)>, b: &Tensor<
 
 /// [`gemm_nt`] on tensor cores in tf32
 #[kernel]
-pub fn gemm_nt_tf32<M: Dim, N: Dim, K: Dim>(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
+pub fn gemm_nt_tf32<M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<f32, (M, K)>,
+    b: &Tensor<f32, (N, K)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {
@@ -94,7 +120,11 @@ pub fn gemm_nt_tf32<M: Dim, N: Dim, K: Dim>(a: &Tensor<f32, (M, K)>, b: &Tensor<
 
 /// [`gemm_tn`] on tensor cores in tf32
 #[kernel]
-pub fn gemm_tn_tf32<M: Dim, N: Dim, K: Dim>(a: &Tensor<f32, (K, M)>, b: &Tensor<f32, (K, N)>, c: &mut Tensor<f32, (M, N)>) {
+pub fn gemm_tn_tf32<M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<f32, (K, M)>,
+    b: &Tensor<f32, (K, N)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {
@@ -106,7 +136,11 @@ pub fn gemm_tn_tf32<M: Dim, N: Dim, K: Dim>(a: &Tensor<f32, (K, M)>, b: &Tensor<
 
 /// [`gemm_tt`] on tensor cores in tf32
 #[kernel]
-pub fn gemm_tt_tf32<M: Dim, N: Dim, K: Dim>(a: &Tensor<f32, (K, M)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
+pub fn gemm_tt_tf32<M: Dim, N: Dim, K: Dim>(
+    a: &Tensor<f32, (K, M)>,
+    b: &Tensor<f32, (N, K)>,
+    c: &mut Tensor<f32, (M, N)>,
+) {
     tile!(for (i, j) in (M, N) {
         let mut acc = zeros::<f32>((i, j));
         tile!(for k in K {

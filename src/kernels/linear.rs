@@ -2,7 +2,6 @@
 //!
 //! Shapes: x (M, K), w (N, K), bias (N), residual and y (M, N). Sums, bias and activation are f32; y is rounded once.
 
-use crate::activation::{gelu, gelu_tanh, identity, relu, silu};
 use crate::prelude::*;
 
 macro_rules! linear {

@@ -7,7 +7,11 @@ use crate::prelude::*;
 /// The variance is that of the differences from the mean, in a second pass: nothing cancels.
 #[kernel(T = [f16, bf16, f32])]
 pub fn layer_norm<T: Float, M: Dim, N: Dim>(
-    x: &Tensor<T, (M, N)>, gamma: &Tensor<T, (N,)>, beta: &Tensor<T, (N,)>, y: &mut Tensor<T, (M, N)>, epsilon: f32,
+    x: &Tensor<T, (M, N)>,
+    gamma: &Tensor<T, (N,)>,
+    beta: &Tensor<T, (N,)>,
+    y: &mut Tensor<T, (M, N)>,
+    epsilon: f32,
 ) {
     tile!(for i in M {
         let mut sum = zeros::<f32>(i);
@@ -31,7 +35,10 @@ pub fn layer_norm<T: Float, M: Dim, N: Dim>(
 /// `y = x / √(mean of x² + epsilon) · gamma` ([Zhang, Sennrich](https://arxiv.org/abs/1910.07467)).
 #[kernel(T = [f16, bf16, f32])]
 pub fn rms_norm<T: Float, M: Dim, N: Dim>(
-    x: &Tensor<T, (M, N)>, gamma: &Tensor<T, (N,)>, y: &mut Tensor<T, (M, N)>, epsilon: f32,
+    x: &Tensor<T, (M, N)>,
+    gamma: &Tensor<T, (N,)>,
+    y: &mut Tensor<T, (M, N)>,
+    epsilon: f32,
 ) {
     tile!(for i in M {
         let mut squares = zeros::<f32>(i);

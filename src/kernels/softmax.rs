@@ -8,12 +8,12 @@ use crate::prelude::*;
 #[kernel(T = [f16, bf16, f32])]
 pub fn softmax<T: Float, M: Dim, N: Dim>(x: &Tensor<T, (M, N)>, y: &mut Tensor<T, (M, N)>) {
     tile!(for i in M {
-        // The least finite number, not −∞: the difference of two infinities would be NaN.
-        let mut m = full::<f32>(i, f32::MIN);
+        let mut m = full::<f32>(i, f32::NEG_INFINITY);
         let mut l = zeros::<f32>(i);
         tile!(for j in N {
             let s = x[(i, j)].to::<f32>();
-            let m_new = m.max(s.row_max());
+            // Finite even where all is −∞ so far: the difference of two infinities would be NaN.
+            let m_new = m.max(s.row_max()).max(f32::MIN);
             l = l * (m - m_new).exp() + (s - m_new).exp().row_sum();
             m = m_new;
         });
