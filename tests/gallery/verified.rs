@@ -25,7 +25,8 @@ fn verifies(subject: &Subject) -> Result<(), Failed> {
                 Ok(())
             };
             let outcome = (subject.case)(&setting, &mut verify);
-            outcome.map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
+            outcome
+                .map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
         }
     }
     // A few may be: where nothing is divided by nothing, any result is right.

@@ -1,4 +1,4 @@
-//! On a GPU, against the kernel's own f64 form: every size, dense and strided, under every schedule.
+//! On a GPU, against the kernel's own f64 form and the naive loops: under every schedule, every size, dense and strided.
 
 use crate::case::{Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -19,35 +19,53 @@ pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
 }
 
 fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
-    for sizes in subject.sizes.all() {
-        for strided in [false, true] {
-            let setting = Setting::new(device, &sizes, strided);
-            let verify = (subject.case)(&setting, &mut |launch| verify_each_schedule(launch));
-            verify
-                .map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
-        }
+    let schedules = schedules(subject, device)?;
+    if schedules.is_empty() {
+        return Err("no schedule runs on this device".into());
     }
-    repeats(subject, device)
-}
-
-fn repeats(subject: &Subject, device: &Device) -> Result<(), Failed> {
-    let Some(sizes) = subject.sizes.fixed.last() else { return Ok(()) };
-    let run = || (subject.case)(&Setting::new(device, sizes, false), &mut |launch| Ok(launch.launch()?));
-    let first: Vec<u64> = run()?.actual.iter().map(|value| value.to_bits()).collect();
-    for repeat in 1..REPEATS {
-        let again = run()?.actual;
-        if let Some(at) = again.iter().zip(&first).position(|(value, first)| value.to_bits() != *first) {
-            let first = f64::from_bits(first[at]);
-            return Err(format!("{sizes:?}: element {at} was {first}, then {} in repeat {repeat}", again[at]).into());
+    for schedule in &schedules {
+        for sizes in subject.sizes.all() {
+            for strided in [false, true] {
+                let setting = Setting::new(device, &sizes, strided);
+                let mut verify = |launch: Launch<'_>| {
+                    launch.schedule(schedule.as_str()).verify_with(Verify::All)?;
+                    Ok(())
+                };
+                let outcome = (subject.case)(&setting, &mut verify).and_then(|outcome| outcome.compare());
+                outcome.map_err(|failed| {
+                    let message = failed.message().unwrap_or_default();
+                    format!("{schedule}: {sizes:?}, strided {strided}: {message}")
+                })?;
+            }
         }
+        repeats(subject, device, schedule)?;
     }
     Ok(())
 }
 
-fn verify_each_schedule(mut launch: Launch<'_>) -> Result<(), Failed> {
-    for schedule in launch.schedules()? {
-        launch = launch.schedule(schedule.as_str());
-        launch.verify_with(Verify::All).map_err(|error| format!("{schedule}: {error}"))?;
+fn schedules(subject: &Subject, device: &Device) -> Result<Vec<String>, Failed> {
+    let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
+    let mut schedules = Vec::new();
+    (subject.case)(&Setting::new(device, sizes, false), &mut |launch| {
+        schedules = launch.schedules()?;
+        Ok(())
+    })?;
+    Ok(schedules)
+}
+
+fn repeats(subject: &Subject, device: &Device, schedule: &str) -> Result<(), Failed> {
+    let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
+    let run =
+        || (subject.case)(&Setting::new(device, sizes, false), &mut |launch| Ok(launch.schedule(schedule).launch()?));
+    let first: Vec<u64> = run()?.actual.iter().map(|value| value.to_bits()).collect();
+    for repeat in 1..REPEATS {
+        let again = run()?.actual;
+        if let Some(at) = again.iter().zip(&first).position(|(value, first)| value.to_bits() != *first) {
+            let (first, now) = (f64::from_bits(first[at]), again[at]);
+            return Err(
+                format!("{schedule}: {sizes:?}: element {at} was {first}, then {now} in repeat {repeat}").into()
+            );
+        }
     }
     Ok(())
 }
