@@ -58,4 +58,10 @@ pub enum Arg {
     /// grid axis.
     DivideByDims(Vec<usize>),
     DivideByBlocks(GridAxis),
+    /// How TMA reads a tensor (128 bytes): boxes of so many elements along each tensor axis, 128-byte swizzle, zeros outside.
+    /// All zero where the tensor's alignment is under 16 bytes.
+    TensorMap {
+        tensor: usize,
+        boxes: Vec<u32>,
+    },
 }

@@ -126,4 +126,7 @@ pub enum Arg {
     DivideByDims(&'static [usize]),
     /// The same for the number of blocks along a grid axis.
     DivideByBlocks(GridAxis),
+    /// How TMA reads a tensor (128 bytes): boxes of so many elements along each tensor axis, 128-byte swizzle, zeros outside.
+    /// All zero where the tensor's alignment is under 16 bytes.
+    TensorMap { tensor: usize, boxes: &'static [u32] },
 }

@@ -12,8 +12,8 @@ use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, ReduceOp};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::{Layout, LayoutKind};
 use crate::program::{
-    AccessForm, Along, Divisor, Domain, Identity, IntText, Major, MathUnit, Operand, ParamType, Producer, Program,
-    Scalar, Stmt, Turn, VarId,
+    AccessForm, Along, BulkCopy, Divisor, Domain, Identity, IntText, Major, MathUnit, Operand, ParamType, Producer,
+    Program, Ring, Scalar, Stmt, Turn, VarId, map_name,
 };
 pub use launch::launch_plan;
 use writer::Writer;
@@ -87,6 +87,14 @@ impl<'a> Emitter<'a> {
             let name = self.nest.tensor(*tensor).name.to_uppercase();
             self.out.line(format!("constexpr int ALIGN_{name} = TRACEA_ALIGN_{name};"));
         }
+        for ring in program.rings.iter().filter(|ring| !ring.bulk.is_empty()) {
+            let aligned: Vec<String> = ring
+                .bulk
+                .iter()
+                .map(|tensor| format!("ALIGN_{} >= 16", self.nest.tensor(*tensor).name.to_uppercase()))
+                .collect();
+            self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), aligned.join(" && ")));
+        }
         self.out.blank();
     }
 
@@ -129,6 +137,7 @@ impl<'a> Emitter<'a> {
                 ParamType::Int => format!("int {}", param.name),
                 ParamType::Float => format!("float {}", param.name),
                 ParamType::FastDiv => format!("FastDiv {}", param.name),
+                ParamType::TensorMap => format!("const __grid_constant__ TensorMap {}", param.name),
             })
             .collect();
         let bounds = if program.producer.is_some() { "THREADS + PRODUCERS, 1" } else { "THREADS" };
@@ -230,7 +239,11 @@ impl<'a> Emitter<'a> {
             let (name, stages) = (&ring.name, ring.stages);
             self.out.line(format!("for (int stage = 0; stage < {stages}; ++stage) {{"));
             self.out.indent();
-            self.out.line(format!("mbarrier_init({name}_full + stage, PRODUCERS);"));
+            let arrivals = match ring.bulk.is_empty() {
+                true => "PRODUCERS".to_string(),
+                false => format!("{} ? 1 : PRODUCERS", bulk_name(ring)),
+            };
+            self.out.line(format!("mbarrier_init({name}_full + stage, {arrivals});"));
             self.out.line(format!("mbarrier_init({name}_empty + stage, THREADS / 32);"));
             self.out.dedent();
             self.out.line("}");
@@ -245,6 +258,14 @@ impl<'a> Emitter<'a> {
         self.out.line("if (threadIdx.x >= THREADS) {");
         self.out.indent();
         self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
+        if program.rings.iter().all(|ring| !ring.bulk.is_empty()) {
+            let all: Vec<String> = program.rings.iter().map(bulk_name).collect();
+            self.out.line(format!("if constexpr ({}) {{", all.join(" && ")));
+            self.out.indent();
+            self.out.line("if (threadIdx.x != THREADS) return;");
+            self.out.dedent();
+            self.out.line("}");
+        }
         self.stmts(&producer.body);
         self.out.dedent();
         self.out.line("} else {");
@@ -308,8 +329,15 @@ impl<'a> Emitter<'a> {
             Stmt::Barrier => self.out.line("tile_barrier();"),
             Stmt::Fence => self.out.line("fence_proxy_async();"),
             Stmt::WaitFull(turn) => {
-                self.out.line(format!("mbarrier_wait({}, {});", self.barrier(turn, "full"), self.int_text(&turn.phase)))
+                let (barrier, phase) = (self.barrier(turn, "full"), self.int_text(&turn.phase));
+                self.out.line(format!("mbarrier_wait({barrier}, {phase});"));
+                let ring = self.program.ring(turn.ring);
+                match ring.bulk.is_empty() {
+                    true => self.out.line("fence_proxy_async();"),
+                    false => self.out.line(format!("if constexpr (!{}) fence_proxy_async();", bulk_name(ring))),
+                }
             }
+            Stmt::Bulk { turn, copies, otherwise } => self.bulk(turn, copies, otherwise),
             Stmt::Release(turn) => {
                 self.out.line(format!("if (lane_index() == 0) mbarrier_arrive({});", self.barrier(turn, "empty")))
             }
@@ -435,6 +463,47 @@ impl<'a> Emitter<'a> {
                 self.out.line("}");
             }
         }
+    }
+
+    /// One thread asks TMA for the boxes; they complete on the barrier by their bytes.
+    fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy], otherwise: &[Stmt]) {
+        let name = bulk_name(self.program.ring(turn.ring));
+        let full = self.barrier(turn, "full");
+        self.out.line(format!("if constexpr ({name}) {{"));
+        self.out.indent();
+        self.out.line("if (threadIdx.x == THREADS) {");
+        self.out.indent();
+        let bytes: Vec<String> =
+            copies.iter().map(|copy| format!("{}::bytes", tile_name(&self.program.shared(copy.shared).name))).collect();
+        self.out.line(format!("mbarrier_arrive_expect_tx({full}, {});", bytes.join(" + ")));
+        for copy in copies {
+            let shared = self.program.shared(copy.shared);
+            let panel = 128 / shared.dtype.bytes();
+            let map = map_name(&self.program.names.tensors[copy.tensor.index()], shared.rows);
+            for part in 0..shared.cols / panel {
+                let base = self.slot(&shared.name, copy.slot.as_ref(), shared);
+                let to = if part == 0 { base } else { format!("{base} + {}", part * panel * shared.rows) };
+                let at: Vec<String> = copy
+                    .at
+                    .iter()
+                    .enumerate()
+                    .rev()
+                    .map(|(axis, at)| {
+                        let text = self.int_text(at);
+                        if axis + 1 == copy.at.len() && part > 0 { format!("{text} + {}", part * panel) } else { text }
+                    })
+                    .collect();
+                self.out.line(format!("tma_load({to}, {map}, {full}, {});", at.join(", ")));
+            }
+        }
+        self.out.dedent();
+        self.out.line("}");
+        self.out.dedent();
+        self.out.line("} else {");
+        self.out.indent();
+        self.stmts(otherwise);
+        self.out.dedent();
+        self.out.line("}");
     }
 
     fn mask_edge(&mut self, target: VarId, axis: AxisId, identity: Identity) {
@@ -588,6 +657,11 @@ impl<'a> Emitter<'a> {
 
 fn parenthesised(text: &str) -> String {
     if text.contains(' ') { format!("({text})") } else { text.to_string() }
+}
+
+/// Whether TMA fills the ring, a constant of the source.
+fn bulk_name(ring: &Ring) -> String {
+    format!("{}_BULK", ring.name.to_uppercase())
 }
 
 /// `a_ring` → `ARingTile`, the type of a buffer's tiles.

@@ -29,9 +29,17 @@ pub fn kernel_def(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) ->
         };
         let dims = tensor.dims.iter().map(|dim| number(dim.index()));
         let id = TensorId(index as u32);
-        let (reads, writes) = (nests.iter().any(|nest| loads(nest, id)), nests.iter().any(|nest| stores(&nest.body, id)));
+        let reads = nests.iter().any(|nest| loads(nest, id));
+        let writes = nests.iter().any(|nest| stores(&nest.body, id));
         quote! {
-            #plan::TensorDef { name: #name, position: #position, dtype: #dtype, dims: &[#(#dims),*], reads: #reads, writes: #writes }
+            #plan::TensorDef {
+                name: #name,
+                position: #position,
+                dtype: #dtype,
+                dims: &[#(#dims),*],
+                reads: #reads,
+                writes: #writes,
+            }
         }
     });
     let scalars = nest.scalars.iter().map(|scalar| {
@@ -143,6 +151,9 @@ fn arg(arg: &Arg) -> TokenStream {
         Arg::Scalar(scalar) => {
             let scalar = number(*scalar);
             quote! { #plan::Arg::Scalar(#scalar) }
+        }
+        Arg::TensorMap { tensor, boxes } => {
+            quote! { #plan::Arg::TensorMap { tensor: #tensor, boxes: &[#(#boxes),*] } }
         }
         Arg::DivideByDims(dims) => {
             let dims = numbers(dims);

@@ -168,6 +168,7 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         plan::Arg::Extent(dim) => used.dims.contains(dim),
         plan::Arg::Scalar(scalar) => used.scalars.contains(scalar),
         plan::Arg::DivideByDims(_) | plan::Arg::DivideByBlocks(_) => flats.contains(&param.name),
+        plan::Arg::TensorMap { .. } => true,
     });
 }
 
@@ -195,6 +196,12 @@ impl Used<'_> {
                 Stmt::If { condition, body } => {
                     self.text(condition);
                     self.stmts(body);
+                }
+                Stmt::Bulk { copies, otherwise, .. } => {
+                    for copy in copies {
+                        copy.at.iter().for_each(|at| self.text(at));
+                    }
+                    self.stmts(otherwise);
                 }
                 Stmt::Line(_)
                 | Stmt::Declare(_)

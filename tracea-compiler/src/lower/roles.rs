@@ -17,10 +17,11 @@
 //! everything that a ring is used for, so that no loop has to drain one.
 
 use super::Lowering;
-use super::analysis::OperandSource;
+use super::analysis::{OperandSource, mentions};
 use super::loops::{Level, Resident};
-use crate::nest::{AxisId, Block, Dtype, Loop, Op, Stmt as NestStmt, ValueId};
-use crate::program::{Divisor, IntText, Ring, RingId, Stmt, Turn, VarId};
+use crate::nest::{AxisId, Block, Dtype, Extent, Int, Loop, Op, Stmt as NestStmt, ValueId};
+use crate::plan;
+use crate::program::{BulkCopy, Divisor, IntText, Param, ParamType, Ring, RingId, Stmt, Turn, VarId, map_name};
 use crate::schedule::ScheduleError;
 
 /// Whose statements a walk over the nest writes.
@@ -84,7 +85,7 @@ impl Lowering<'_> {
                 None => {
                     let ring = RingId(self.program.rings.len() as u32);
                     let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&operand)));
-                    self.program.rings.push(Ring { name, stages: depth });
+                    self.program.rings.push(Ring { name, stages: depth, bulk: Vec::new() });
                     groups.push(Group { ring, operands: vec![operand], first, last });
                 }
             }
@@ -164,9 +165,6 @@ impl Lowering<'_> {
             self.out.push(Stmt::WaitFull(turn));
             self.operands.extend(group.operands.iter().cloned());
         }
-        if !site.fixed.is_empty() {
-            self.out.push(Stmt::Fence);
-        }
     }
 
     fn leave(&mut self, site: &Site) {
@@ -197,14 +195,9 @@ impl Lowering<'_> {
     /// Before a dot: its operands have landed.
     pub fn await_operands(&mut self, dot: ValueId) {
         let Some(site) = self.open.last().cloned() else { return };
-        let mut waited = false;
         for group in site.moving.iter().filter(|group| group.first == dot) {
             let turn = self.turn(group, &site.counter, true);
             self.out.push(Stmt::WaitFull(turn));
-            waited = true;
-        }
-        if waited {
-            self.out.push(Stmt::Fence);
         }
     }
 
@@ -304,6 +297,7 @@ impl Lowering<'_> {
     fn fill_group(&mut self, group: &Group, counter: &str, moving: bool) {
         let turn = self.turn(group, counter, moving);
         self.out.push(Stmt::Acquire(turn.clone()));
+        let outer = std::mem::take(&mut self.out);
         let mut copies = Vec::new();
         for operand in &group.operands {
             self.copy(operand, operand.slot.clone());
@@ -311,7 +305,68 @@ impl Lowering<'_> {
                 copies.push(copy.source.clone());
             }
         }
-        self.out.push(Stmt::Publish { turn, copies });
+        self.out.push(Stmt::Publish { turn: turn.clone(), copies });
+        let by_threads = std::mem::replace(&mut self.out, outer);
+        let boxes: Option<Vec<BulkCopy>> = group.operands.iter().map(|operand| self.bulk_copy(operand)).collect();
+        match boxes {
+            Some(copies) => {
+                self.promise("UTMALDG");
+                self.program.rings[turn.ring.0 as usize].bulk = copies.iter().map(|copy| copy.tensor).collect();
+                self.out.push(Stmt::Bulk { turn, copies, otherwise: by_threads });
+            }
+            None => self.out.extend(by_threads),
+        }
+    }
+
+    /// The operand as boxes of its tensor: one tensor axis along the tile's rows, the last along its columns, the others fixed.
+    fn bulk_copy(&mut self, operand: &Resident) -> Option<BulkCopy> {
+        const MOST_AXES: usize = 5;
+        const MOST_ROWS: u32 = 256;
+        let Op::Load { tensor, index } = &self.nest.value(operand.load).op else { return None };
+        let dims = &self.nest.tensor(*tensor).dims;
+        let (last, outer) = index.split_last()?;
+        let rows = self.schedule.blocks[operand.rows.index()]?;
+        let exact = |at: usize, axis: AxisId| self.nest.axis(axis).extent == Extent::Dim(dims[at]);
+        let along = |int: &Int| mentions(int, operand.rows) || mentions(int, operand.cols);
+        let row_at = outer.iter().position(|int| *int == Int::Axis(operand.rows))?;
+        let fits = index.len() <= MOST_AXES
+            && rows <= MOST_ROWS
+            && *last == Int::Axis(operand.cols)
+            && exact(index.len() - 1, operand.cols)
+            && exact(row_at, operand.rows)
+            && outer.iter().enumerate().all(|(at, int)| at == row_at || !along(int))
+            && !self.shifted.contains(&operand.cols)
+            && !self.limited.contains(&operand.cols)
+            && (!self.limited.contains(&operand.rows) || self.ignores_extra_rows(operand));
+        if !fits {
+            return None;
+        }
+        let name = map_name(self.names.tensor(tensor.index()), rows);
+        if self.program.params.iter().all(|param| param.name != name) {
+            let panel = 128 / self.nest.tensor(*tensor).dtype.bytes();
+            let mut boxes = vec![1; index.len()];
+            boxes[row_at] = rows;
+            boxes[index.len() - 1] = panel;
+            let arg = plan::Arg::TensorMap { tensor: tensor.index(), boxes };
+            self.program.params.push(Param { name, ty: ParamType::TensorMap, arg });
+        }
+        let at = index
+            .iter()
+            .map(|int| match int {
+                Int::Axis(axis) => IntText::Start(*axis),
+                other => IntText::Int(other.clone()),
+            })
+            .collect();
+        Some(BulkCopy { shared: operand.shared, slot: operand.slot.clone(), tensor: *tensor, at })
+    }
+
+    /// Rows past a loop's end that still lie in the tensor do no harm where they are no part of a sum, or meet zeros there.
+    fn ignores_extra_rows(&self, operand: &Resident) -> bool {
+        self.facts.dots.iter().filter(|dot| self.reads(dot.value, operand)).all(|dot| {
+            dot.k != operand.rows
+                || matches!(dot.a, OperandSource::Computed { .. })
+                || matches!(dot.b, OperandSource::Computed { .. })
+        })
     }
 
     pub fn dots_in(&self, block: &Block) -> Vec<ValueId> {

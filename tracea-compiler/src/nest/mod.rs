@@ -207,9 +207,15 @@ pub enum Op {
     /// dtype Bool, spanning the tiled axes that the predicate names (or broadcast to the type's).
     Predicate(Predicate),
     /// Reads outside the tensor give 0. One index for each tensor axis.
-    Load { tensor: TensorId, index: Vec<Int> },
+    Load {
+        tensor: TensorId,
+        index: Vec<Int>,
+    },
     /// `a`: (m, k), `b`: (k, n); the type is (m, n), in the operands' accumulator dtype.
-    Dot { a: ValueId, b: ValueId },
+    Dot {
+        a: ValueId,
+        b: ValueId,
+    },
     Transpose(ValueId),
     Unary(UnaryOp, ValueId),
     /// Operands are broadcast to the type's axes.
@@ -290,7 +296,12 @@ pub enum Stmt {
     /// A value, at its place in program order.
     Value(ValueId),
     /// The value's axes are those that the index names, in that order.
-    Store { tensor: TensorId, index: Vec<Int>, value: ValueId, line: u32 },
+    Store {
+        tensor: TensorId,
+        index: Vec<Int>,
+        value: ValueId,
+        line: u32,
+    },
     Loop(Loop),
 }
 

@@ -70,6 +70,18 @@ pub struct RingId(pub u32);
 pub struct Ring {
     pub name: String,
     pub stages: u32,
+    /// Tensors whose alignment decides whether TMA fills it; empty where its copies are not boxes of tensors.
+    pub bulk: Vec<TensorId>,
+}
+
+/// A tile as boxes of a tensor, one for each panel of columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BulkCopy {
+    pub shared: SharedId,
+    pub slot: Option<IntText>,
+    pub tensor: TensorId,
+    /// Where the first box begins, for each tensor axis.
+    pub at: Vec<IntText>,
 }
 
 /// Which slot of a ring, and the parity of its current round.
@@ -98,6 +110,7 @@ pub enum ParamType {
     Int,
     Float,
     FastDiv,
+    TensorMap,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +200,7 @@ pub enum Stmt {
     Barrier,
     /// Ordinary accesses to shared memory come before the tensor cores' and TMA's.
     Fence,
-    /// Consumer: until the slot is full.
+    /// Consumer: until the slot is full, and what filled it visible to the tensor cores.
     WaitFull(Turn),
     /// Consumer: the slot may be filled again.
     Release(Turn),
@@ -197,6 +210,12 @@ pub enum Stmt {
     Publish {
         turn: Turn,
         copies: Vec<Access>,
+    },
+    /// Producer: by TMA where every tensor's alignment allows it, which completes on the slot's barrier by itself; else so.
+    Bulk {
+        turn: Turn,
+        copies: Vec<BulkCopy>,
+        otherwise: Vec<Stmt>,
     },
     /// One step further in the rings that the counter counts.
     Advance(String),
@@ -421,4 +440,9 @@ impl Program {
 /// The parameter that holds a tensor's stride along an axis.
 pub fn stride_name(tensor: &str, axis: usize) -> String {
     format!("{tensor}_stride{axis}")
+}
+
+/// The parameter that tells TMA of a tensor's tiles of so many rows.
+pub fn map_name(tensor: &str, rows: u32) -> String {
+    format!("{tensor}_map{rows}")
 }

@@ -64,6 +64,11 @@ impl Program {
                 Stmt::Release(turn) => write!(f, "release {}", self.ring(turn.ring).name)?,
                 Stmt::Acquire(turn) => write!(f, "acquire {}", self.ring(turn.ring).name)?,
                 Stmt::Publish { turn, .. } => write!(f, "publish {}", self.ring(turn.ring).name)?,
+                Stmt::Bulk { turn, otherwise, .. } => {
+                    writeln!(f, "fill {} by bulk copies, or else", self.ring(turn.ring).name)?;
+                    self.stmts(f, otherwise, depth + 1)?;
+                    continue;
+                }
                 Stmt::Advance(counter) => write!(f, "advance {counter}")?,
                 Stmt::DotWait { pending, .. } => write!(f, "wait for dots, {pending} pending")?,
                 Stmt::Load { target, source } => {

@@ -14,6 +14,7 @@ mod params;
 mod pick;
 mod run;
 mod slot;
+mod tensor_map;
 mod time;
 
 pub use arg::{ArgRef, MAX_DIMS, MAX_SCALARS, MAX_SELECTORS, MAX_TENSORS};

@@ -2,6 +2,7 @@
 
 use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors, check_index};
+use super::tensor_map::tensor_map;
 use crate::error::{Error, Result};
 use crate::plan::{Arg, GridAxis, Variant};
 use std::mem::MaybeUninit;
@@ -84,6 +85,10 @@ impl Parameters {
             },
             Arg::DivideByDims(dims) => self.put_fast_div(sizes.product(dims)),
             Arg::DivideByBlocks(axis) => self.put_fast_div(blocks(&axis, sizes)),
+            Arg::TensorMap { tensor, boxes } => match tensors.get(tensor) {
+                Some(tensor) => self.put(&tensor_map(tensor, boxes)?, 64),
+                None => unplanned(),
+            },
         }
     }
 

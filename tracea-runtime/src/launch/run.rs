@@ -5,6 +5,7 @@ use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
 use super::params::{Parameters, grid};
 use super::slot::LoadKey;
+use super::tensor_map::alignment_of;
 use crate::cuda::{Checked, Gpu, LoadedKernel, load};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -156,16 +157,6 @@ impl Launch<'_> {
     pub(crate) fn host(&self) -> &crate::host::HostKernel {
         &self.host
     }
-}
-
-/// The largest of 16, 8, 4, 2, 1 that divides the address and, in bytes, every stride but the last.
-fn alignment_of(tensor: &RawTensor) -> u32 {
-    let layout = tensor.layout();
-    let outer = layout.rank().saturating_sub(1);
-    let axes = layout.sizes().iter().zip(layout.strides()).take(outer).filter(|(size, _)| **size > 1);
-    let all =
-        axes.fold(16 | tensor.device_address(), |all, (_, stride)| all | (stride * tensor.dtype().bytes()) as u64);
-    1 << all.trailing_zeros()
 }
 
 /// A tensor in host memory, as the host function sees it.
