@@ -64,23 +64,25 @@ fn name(kernel: &KernelDef, instance: &Instance, variant: &Variant) -> String {
         Key::Bool(value) => format!(" {selector}={value}"),
         Key::Dtype(dtype) => format!(" {selector}={dtype}"),
     });
-    format!("nvrtc: {}{} ({}, {})", kernel.name, keys.collect::<String>(), variant.target, variant.schedule)
+    format!("nvrtc: {}{} ({})", kernel.name, keys.collect::<String>(), variant.schedule)
 }
 
 fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant) -> Result<(), Failed> {
-    let architectures: &[&str] = if variant.target == "sm_80" { &["sm_80", "sm_90"] } else { &[variant.target] };
-    for architecture in architectures {
-        for aligned in [true, false] {
-            let bytes = |tensor: usize| if aligned { 16 } else { element_bytes(kernel, instance, tensor) };
-            let align: Vec<(usize, u32)> = variant.aligned.iter().map(|tensor| (*tensor, bytes(*tensor))).collect();
-            let context = |failed: Failed| {
-                Failed::from(format!("{architecture}, aligned {aligned}: {}", failed.message().unwrap_or_default()))
-            };
-            let compiled = compile_variant(kernel, instance, variant, &align, architecture)?;
-            within_plan(variant, &compiled).map_err(context)?;
-            if aligned {
-                keeps_promises(variant, &compiled.cubin).map_err(context)?;
-            }
+    // Code for sm_80 is compiled for newer devices too, where the assembler allocates anew.
+    let forms: &[(&str, bool)] = match variant.target {
+        "sm_80" => &[("sm_80", true), ("sm_80", false), ("sm_90", true)],
+        target => &[(target, true), (target, false)],
+    };
+    for (architecture, aligned) in forms {
+        let bytes = |tensor: usize| if *aligned { 16 } else { element_bytes(kernel, instance, tensor) };
+        let align: Vec<(usize, u32)> = variant.aligned.iter().map(|tensor| (*tensor, bytes(*tensor))).collect();
+        let context = |failed: Failed| {
+            Failed::from(format!("{architecture}, aligned {aligned}: {}", failed.message().unwrap_or_default()))
+        };
+        let compiled = compile_variant(kernel, instance, variant, &align, architecture)?;
+        within_plan(variant, &compiled).map_err(context)?;
+        if *aligned {
+            keeps_promises(variant, &compiled.cubin).map_err(context)?;
         }
     }
     Ok(())
