@@ -80,7 +80,7 @@ fn an_output_whose_elements_share_memory_is_refused() -> Outcome {
 #[test]
 fn sizes_beyond_the_index_arithmetic_are_refused() -> Outcome {
     let device = Device::cpu();
-    let one = vec![1.0f32];
+    let one = [1.0f32];
     let address = one.as_ptr().expose_provenance();
     let k = 3_000_000_000;
     // SAFETY: all strides are 0, so each of the many elements is the one that `one` holds.

@@ -62,7 +62,9 @@ pub fn linear(x: &Array, w: &Array, bias: &Array, residual: Option<&Array>, act:
     product.into_iter().enumerate().map(finish).collect()
 }
 
+/// Sizes of the output, and how the window walks.
 pub struct Window {
+    pub output: [usize; 4],
     pub stride: usize,
     pub pad: usize,
     pub dilation: usize,
@@ -75,17 +77,17 @@ pub fn conv2d(
     scale: Option<&Array>,
     shift: &Array,
     residual: Option<&Array>,
-    output: &[usize],
     window: &Window,
     act: fn(f64) -> f64,
 ) -> Vec<Expected> {
     let [_, height, width, channels] = x.sizes[..] else { panic!("x has rank 4") };
     let [_, rows, cols, _] = w.sizes[..] else { panic!("w has rank 4") };
     let mut y = Vec::new();
-    for n in 0..output[0] {
-        for p in 0..output[1] {
-            for q in 0..output[2] {
-                for k in 0..output[3] {
+    let [images, high, wide, channels_out] = window.output;
+    for n in 0..images {
+        for p in 0..high {
+            for q in 0..wide {
+                for k in 0..channels_out {
                     let mut terms = Vec::new();
                     for r in 0..rows {
                         for s in 0..cols {

@@ -61,7 +61,7 @@ fn dtype_of_products<T: Number>(all: &mut Vec<Subject>, dtype: &str) {
         all.push(layer_residual(format!("{name}_residual {dtype}"), with_residual, act));
     }
 
-    let convolutions: [(&str, Conv<T>, ConvResidual<T>, ConvNorm<T>, ConvNormResidual<T>, Act); 3] = [
+    let convolutions: [Convolutions<T>; 3] = [
         ("", conv2d, conv2d_residual, conv2d_norm, conv2d_norm_residual, identity),
         ("_relu", conv2d_relu, conv2d_relu_residual, conv2d_norm_relu, conv2d_norm_relu_residual, relu),
         ("_silu", conv2d_silu, conv2d_silu_residual, conv2d_norm_silu, conv2d_norm_silu_residual, silu),
@@ -152,6 +152,7 @@ type ConvNormResidual<T> = for<'t> fn(
     i32,
     i32,
 ) -> Launch<'t>;
+type Convolutions<T> = (&'static str, Conv<T>, ConvResidual<T>, ConvNorm<T>, ConvNormResidual<T>, Act);
 type Attention<T, const D: usize> =
     for<'t> fn(&'t Heads<T, D>, &'t Heads<T, D>, &'t Heads<T, D>, &'t mut Heads<T, D>, f32, bool) -> Launch<'t>;
 
@@ -287,14 +288,9 @@ impl ConvSizes {
             x: (n, h, w, c),
             w: (k, r, s, c),
             y: (n, p, q, k),
-            window: Window { stride, pad, dilation },
+            window: Window { output: [n, p, q, k], stride, pad, dilation },
             steps: (stride as i32, pad as i32, dilation as i32),
         })
-    }
-
-    fn output(&self) -> [usize; 4] {
-        let (n, p, q, k) = self.y;
-        [n, p, q, k]
     }
 }
 
@@ -307,9 +303,7 @@ fn conv<T: Number>(name: String, kernel: Conv<T>, act: Act) -> Subject {
         let (bias, bias_values) = setting.input::<T, _>((sizes.y.3,))?;
         let mut y = setting.output::<T, _>(sizes.y)?;
         visit(kernel(&*x.view()?, &*w.view()?, &*bias.view()?, &mut *y.view_mut()?, stride, pad, dilation))?;
-        Outcome::new(y, move || {
-            reference::conv2d(&x_values, &w_values, None, &bias_values, None, &sizes.output(), &sizes.window, act)
-        })
+        Outcome::new(y, move || reference::conv2d(&x_values, &w_values, None, &bias_values, None, &sizes.window, act))
     })
 }
 
@@ -325,8 +319,7 @@ fn conv_residual<T: Number>(name: String, kernel: ConvResidual<T>, act: Act) -> 
         let residual = residual.view()?;
         visit(kernel(&*x.view()?, &*w.view()?, &*bias.view()?, &residual, &mut *y.view_mut()?, stride, pad, dilation))?;
         Outcome::new(y, move || {
-            let (output, residual) = (sizes.output(), Some(&residual_values));
-            reference::conv2d(&x_values, &w_values, None, &bias_values, residual, &output, &sizes.window, act)
+            reference::conv2d(&x_values, &w_values, None, &bias_values, Some(&residual_values), &sizes.window, act)
         })
     })
 }
@@ -343,7 +336,7 @@ fn conv_norm<T: Number>(name: String, kernel: ConvNorm<T>, act: Act) -> Subject 
         let (scale, shift) = (scale.view()?, shift.view()?);
         visit(kernel(&*x.view()?, &*w.view()?, &scale, &shift, &mut *y.view_mut()?, stride, pad, dilation))?;
         Outcome::new(y, move || {
-            reference::conv2d(&x_values, &w_values, Some(&scales), &shifts, None, &sizes.output(), &sizes.window, act)
+            reference::conv2d(&x_values, &w_values, Some(&scales), &shifts, None, &sizes.window, act)
         })
     })
 }
@@ -361,8 +354,7 @@ fn conv_norm_residual<T: Number>(name: String, kernel: ConvNormResidual<T>, act:
         let (scale, shift, residual) = (scale.view()?, shift.view()?, residual.view()?);
         visit(kernel(&*x.view()?, &*w.view()?, &scale, &shift, &residual, &mut *y.view_mut()?, stride, pad, dilation))?;
         Outcome::new(y, move || {
-            let (output, residual) = (sizes.output(), Some(&residual_values));
-            reference::conv2d(&x_values, &w_values, Some(&scales), &shifts, residual, &output, &sizes.window, act)
+            reference::conv2d(&x_values, &w_values, Some(&scales), &shifts, Some(&residual_values), &sizes.window, act)
         })
     })
 }
