@@ -53,7 +53,7 @@ pub fn variants(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<Vec<pla
                 kernel.schedules.iter().filter(|spec| spec.target == target.name).collect();
             for spec in &pinned {
                 match lower::lower_pinned(nest, target, spec) {
-                    Ok(program) => variants.push(variant(nest, &program, "pinned")),
+                    Ok((program, why)) => variants.push(variant(nest, &program, &why)),
                     Err(error) => errors.push(blame(spec, error)),
                 }
             }

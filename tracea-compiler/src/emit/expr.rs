@@ -125,13 +125,13 @@ impl Emitter<'_> {
     /// A variable at the place where a loop over `domain` is.
     fn read(&self, id: VarId, domain: Domain) -> String {
         let var = self.program.var(id);
-        let slot = |name: &str, kind: &str| format!("{}[{name}::{kind}(r)]", var.name);
+        let slot = |name: &str, kind: &str| format!("{}[{name}::{kind}(reg)]", var.name);
         match (var.domain, domain) {
             (Domain::Once, _) => var.name.clone(),
-            (a, b) if a == b => format!("{}[r]", var.name),
+            (a, b) if a == b => format!("{}[reg]", var.name),
             (Domain::Rows(_), Domain::Tile(id)) => slot(&self.program.layout(id).name, "row_slot"),
             (Domain::Cols(_), Domain::Tile(id)) => slot(&self.program.layout(id).name, "col_slot"),
-            _ => format!("{}[r]", var.name),
+            _ => format!("{}[reg]", var.name),
         }
     }
 
@@ -143,10 +143,10 @@ impl Emitter<'_> {
         }
         let layout = |id| self.program.layout(id);
         let offset = match domain {
-            Domain::Tile(id) if layout(id).row_axis == Some(axis) => format!("{}::row(r)", layout(id).name),
-            Domain::Tile(id) => format!("{}::col(r)", layout(id).name),
-            Domain::Rows(id) => format!("{}::row_at(r)", layout(id).name),
-            Domain::Cols(id) => format!("{}::col_at(r)", layout(id).name),
+            Domain::Tile(id) if layout(id).row_axis == Some(axis) => format!("{}::row(reg)", layout(id).name),
+            Domain::Tile(id) => format!("{}::col(reg)", layout(id).name),
+            Domain::Rows(id) => format!("{}::row_at(reg)", layout(id).name),
+            Domain::Cols(id) => format!("{}::col_at(reg)", layout(id).name),
             Domain::Once => return start,
         };
         if start == "0" { offset } else { format!("({start} + {offset})") }
@@ -331,7 +331,7 @@ mod tests {
         });
         let (_, value) = text
             .lines()
-            .filter_map(|line| line.split_once("[r] = "))
+            .filter_map(|line| line.split_once("[reg] = "))
             .next_back()
             .unwrap_or_else(|| panic!("an assignment in\n{text}"));
         value.to_string()
@@ -339,19 +339,19 @@ mod tests {
 
     #[test]
     fn operands_keep_their_grouping() {
-        assert_eq!(assigned(quote!(u - (v - u))), "u[r] - (v[r] - u[r]);");
-        assert_eq!(assigned(quote!(u / (v * s))), "u[r] / (v[r] * s);");
-        assert_eq!(assigned(quote!(-(u + v))), "-(u[r] + v[r]);");
-        assert_eq!(assigned(quote!(u - -v)), "u[r] - (-v[r]);");
-        assert_eq!(assigned(quote!((u + v).exp())), "exp(u[r] + v[r]);");
+        assert_eq!(assigned(quote!(u - (v - u))), "u[reg] - (v[reg] - u[reg]);");
+        assert_eq!(assigned(quote!(u / (v * s))), "u[reg] / (v[reg] * s);");
+        assert_eq!(assigned(quote!(-(u + v))), "-(u[reg] + v[reg]);");
+        assert_eq!(assigned(quote!(u - -v)), "u[reg] - (-v[reg]);");
+        assert_eq!(assigned(quote!((u + v).exp())), "exp(u[reg] + v[reg]);");
     }
 
     #[test]
     fn choices_keep_their_grouping() {
-        assert_eq!(assigned(quote!(select(u.lt(v), u, v) * 2.0)), "(u[r] < v[r] ? u[r] : v[r]) * 2.0f;");
+        assert_eq!(assigned(quote!(select(u.lt(v), u, v) * 2.0)), "(u[reg] < v[reg] ? u[reg] : v[reg]) * 2.0f;");
         assert_eq!(
             assigned(quote!(select(u.lt(v).and(u.gt(0.0)), u, v))),
-            "(u[r] < v[r]) && (u[r] > 0.0f) ? u[r] : v[r];"
+            "(u[reg] < v[reg]) && (u[reg] > 0.0f) ? u[reg] : v[reg];"
         );
     }
 
@@ -367,13 +367,13 @@ mod tests {
                 });
             }
         });
-        assert!(text.contains("u[r] - (u[r] > 0.0f ? 1.0f : 2.0f);"), "{text}");
+        assert!(text.contains("u[reg] - (u[reg] > 0.0f ? 1.0f : 2.0f);"), "{text}");
     }
 
     #[test]
     fn coordinates_are_spelled_once_in_brackets() {
         let chosen = assigned(quote!(select(iota(j).eq(n), u, v)));
-        assert_eq!(chosen, "(j0 + IJTile::col(r)) == n ? u[r] : v[r];");
+        assert_eq!(chosen, "(j0 + IJTile::col(reg)) == n ? u[reg] : v[reg];");
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl<'a> Emitter<'a> {
                 ParamType::TensorMap => format!("const __grid_constant__ TensorMap {}", param.name),
             })
             .collect();
-        let bounds = if program.producer.is_some() { "THREADS + PRODUCERS, 1" } else { "THREADS" };
+        let bounds = if program.producer.is_some() { "THREADS + PRODUCERS, 1" } else { "THREADS, 1" };
         let head = format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {}(", program.entry);
         self.out.line(head);
         self.out.indent();
@@ -313,7 +313,7 @@ impl<'a> Emitter<'a> {
                 match self.slots(var.domain) {
                     Some(slots) => {
                         self.out.line("#pragma unroll");
-                        self.out.line(format!("for (int r = 0; r < {slots}; ++r) {}[r] = {text};", var.name));
+                        self.out.line(format!("for (int reg = 0; reg < {slots}; ++reg) {}[reg] = {text};", var.name));
                     }
                     None => self.out.line(format!("{} = {text};", var.name)),
                 }
@@ -522,9 +522,9 @@ impl<'a> Emitter<'a> {
         self.out.line(format!("if ({end} > {limit}) {{"));
         self.out.indent();
         self.out.line("#pragma unroll");
-        self.out.line(format!("for (int r = 0; r < {slots}; ++r) {{"));
+        self.out.line(format!("for (int reg = 0; reg < {slots}; ++reg) {{"));
         self.out.indent();
-        self.out.line(format!("if ({coordinate} >= {limit}) {}[r] = {value};", var.name));
+        self.out.line(format!("if ({coordinate} >= {limit}) {}[reg] = {value};", var.name));
         self.out.dedent();
         self.out.line("}");
         self.out.dedent();

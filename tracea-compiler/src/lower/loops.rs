@@ -598,10 +598,10 @@ mod tests {
         });
         let moves: Vec<&str> = text
             .lines()
-            .filter_map(|line| line.split_once("++r) ").map(|(_, assignment)| assignment))
-            .filter(|assignment| assignment.ends_with("[r];"))
+            .filter_map(|line| line.split_once("++reg) ").map(|(_, assignment)| assignment))
+            .filter(|assignment| assignment.ends_with("[reg];"))
             .collect();
-        assert_eq!(moves, ["a_2[r] = a[r];", "a[r] = b[r];", "b[r] = a_2[r];", "value[r] = a[r] - b[r];"], "{text}");
+        assert_eq!(moves, ["a_2[reg] = a[reg];", "a[reg] = b[reg];", "b[reg] = a_2[reg];", "value[reg] = a[reg] - b[reg];"], "{text}");
     }
 
     #[test]

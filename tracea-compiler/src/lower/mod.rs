@@ -30,7 +30,11 @@ use roles::Role;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Lowers under a pinned schedule.
-pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Program, ScheduleError> {
+pub fn lower_pinned(
+    nest: &Nest,
+    target: &'static Target,
+    spec: &ScheduleSpec,
+) -> Result<(Program, String), ScheduleError> {
     let facts = Facts::of(nest);
     let schedule = schedule::pinned(nest, &facts, target, spec)?;
     let program = lower(nest, &facts, &schedule)?;
@@ -49,7 +53,7 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
             ),
         ));
     }
-    Ok(program)
+    Ok((program, schedule.why))
 }
 
 /// Lowers under a schedule of the compiler's own.

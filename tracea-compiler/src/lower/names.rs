@@ -73,7 +73,7 @@ const RESERVED: &[&str] = &[
     "scratch",
     "row",
     "col",
-    "r",
+    "reg",
     "step",
     "stage",
     "ahead",

@@ -237,9 +237,9 @@ impl Lowering<'_> {
         let [usage] = self.readers(id)[..] else { return false };
         match usage {
             Use::Value(reader) => {
-                self.home.get(&reader) == self.home.get(&id)
-                    && (self.is_elementwise(reader) && self.domain(reader) == self.domain(id)
-                        || self.rounds_operand(id, reader))
+                let together = self.home.get(&reader) == self.home.get(&id);
+                together && self.is_elementwise(reader) && self.domain(reader) == self.domain(id)
+                    || self.rounds_operand(id, reader) && (together || self.stays_put(id))
             }
             // A store rounds to the tensor's dtype itself.
             Use::Store => matches!(self.nest.value(id).op, Op::Cast(_)),
@@ -264,6 +264,13 @@ impl Lowering<'_> {
     /// A conversion that a dot makes as it packs its operand.
     fn rounds_operand(&self, id: ValueId, reader: ValueId) -> bool {
         matches!(self.nest.value(reader).op, Op::Dot { .. }) && matches!(self.nest.value(id).op, Op::Cast(_))
+    }
+
+    /// Whether what a conversion reads is in registers that nothing changes while a later loop runs.
+    fn stays_put(&self, id: ValueId) -> bool {
+        let Op::Cast(input) = self.nest.value(id).op else { return false };
+        let input = untransposed(self.nest, input);
+        self.vars.contains_key(&input) && !matches!(self.nest.value(input).op, Op::Carried(..))
     }
 
     fn is_elementwise(&self, id: ValueId) -> bool {

@@ -14,7 +14,10 @@ pub fn peak(program: &Program) -> u32 {
     peak + addresses(program, &program.body, false)
 }
 
-/// Row addresses that loads in loops keep from step to step.
+/// What a tile's way through shared memory keeps from step to step.
+const STAGED_ADDRESSES: u32 = 24;
+
+/// Addresses that loads and stores in loops keep from step to step.
 fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
     stmts
         .iter()
@@ -22,6 +25,7 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
             Stmt::For { body, .. } => addresses(program, body, true),
             Stmt::If { body, .. } => addresses(program, body, in_loop),
             Stmt::Load { target, .. } if in_loop => row_addresses(program, *target),
+            Stmt::Stage { .. } | Stmt::Store { staging: Some(_), .. } if in_loop => STAGED_ADDRESSES,
             _ => 0,
         })
         .sum()
@@ -92,7 +96,8 @@ fn size(program: &Program, var: VarId) -> u32 {
     let slots = match var.domain {
         Domain::Tile(id) => program.layout(id).size(),
         Domain::Rows(id) => program.layout(id).row_size(),
-        Domain::Cols(id) => program.layout(id).col_size(),
+        // A column's value is read where its elements are, a few at a time.
+        Domain::Cols(id) => program.layout(id).col_size().min(16),
         Domain::Once => 1,
     };
     match var.ty {

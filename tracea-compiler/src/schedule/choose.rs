@@ -179,7 +179,7 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
 pub fn registers(target: &Target) -> u32 {
     match target.pipeline {
         Pipeline::CommitGroups => 196,
-        Pipeline::WarpRoles => 226,
+        Pipeline::WarpRoles => 190,
     }
 }
 

@@ -100,6 +100,27 @@ pub fn pinned(
         match option.name.as_str() {
             "stages" => schedule.stages = number(option, 1, 16)?,
             "raster" => schedule.raster = number(option, 1, 1024)?,
+            "consumers" if target.pipeline == Pipeline::CommitGroups => {
+                return Err(ScheduleError::about(
+                    "consumers",
+                    format!("{} has no warp roles -- say warps = (m, n)", target.name),
+                ));
+            }
+            "warps" if target.pipeline == Pipeline::WarpRoles => {
+                return Err(ScheduleError::about(
+                    "warps",
+                    format!("on {} warps come as warpgroups -- say consumers = 2", target.name),
+                ));
+            }
+            "cluster" => match option.values[..] {
+                [1, 1] => {}
+                [m, n] if (1..=2).contains(&m) && (1..=2).contains(&n) && m * n <= 2 => {
+                    schedule.why = format!("pinned; cluster = ({m}, {n}) is noted, blocks do not share loads yet");
+                }
+                _ => {
+                    return Err(ScheduleError::about("cluster", "a cluster is a pair such as (2, 1), at most 2 in all"));
+                }
+            },
             "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),
             "warps" => match option.values[..] {
                 [m, n] if m.checked_mul(n).is_some_and(|warps| (1..=32).contains(&warps)) => schedule.warps = (m, n),

@@ -49,7 +49,7 @@ fn kernel(file: &str, mut function: syn::ItemFn) -> Kernel {
 /// Under the schedule pinned for the target, else under the compiler's own; `None` where the target adds nothing.
 pub fn lower(kernel: &Kernel, nest: &Nest, target: &'static Target) -> Result<Option<Program>, ScheduleError> {
     match kernel.schedules.iter().find(|spec| spec.target == target.name) {
-        Some(spec) => lower_pinned(nest, target, spec).map(Some),
+        Some(spec) => lower_pinned(nest, target, spec).map(|(program, _)| Some(program)),
         None => Ok(lower_chosen(nest, target)?.map(|(program, _)| program)),
     }
 }
