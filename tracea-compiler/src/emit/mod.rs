@@ -5,17 +5,20 @@
 
 mod access;
 mod expr;
+mod head;
+mod int_text;
 mod launch;
+mod roles;
 mod writer;
 
-use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, ReduceOp};
+use crate::nest::{AxisId, Dtype, Nest, ReduceOp};
 use crate::plan::FUNCTIONS_MARK;
-use crate::program::layout::{Layout, LayoutKind};
+use crate::program::layout::Layout;
 use crate::program::{
-    AccessForm, Along, BulkCopy, Divisor, Domain, Identity, IntText, Major, MathUnit, Operand, ParamType, Producer,
-    Program, Ring, Scalar, Stmt, Turn, VarId, map_name,
+    AccessForm, Along, Domain, Identity, IntText, Major, MathUnit, Operand, Program, Scalar, Stmt, VarId,
 };
 pub use launch::launch_plan;
+use roles::bulk_name;
 use writer::Writer;
 
 /// The CUDA source of a lowered kernel.
@@ -64,225 +67,6 @@ impl<'a> Emitter<'a> {
         self.out.blank();
         self.out.line("}  // namespace tracea");
         self.out.drop_unused_constants(start);
-    }
-
-    fn constants(&mut self) {
-        let program = self.program;
-        self.out.line(format!("constexpr int THREADS = {};", program.threads));
-        if let Some(producer) = &program.producer {
-            self.out.line(format!("constexpr int PRODUCERS = {};", producer.threads));
-        }
-        for (axis, block) in &program.blocks {
-            if self.nest.axis(*axis).kind != AxisKind::Each {
-                self.out.line(format!("constexpr int {} = {block};", self.block_name(*axis)));
-            }
-        }
-        for (dim, name) in self.nest.dims.iter().zip(&program.names.dims) {
-            if let Some(size) = dim.known {
-                self.out.line(format!("constexpr int {name} = {size};"));
-            }
-        }
-        for tensor in &program.aligned {
-            // Bytes that the address and every row of the tensor are multiples of; the launch knows them.
-            let name = self.nest.tensor(*tensor).name.to_uppercase();
-            self.out.line(format!("constexpr int ALIGN_{name} = TRACEA_ALIGN_{name};"));
-        }
-        for ring in program.rings.iter().filter(|ring| !ring.bulk.is_empty()) {
-            let aligned: Vec<String> = ring
-                .bulk
-                .iter()
-                .map(|tensor| format!("ALIGN_{} >= 16", self.nest.tensor(*tensor).name.to_uppercase()))
-                .collect();
-            self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), aligned.join(" && ")));
-        }
-        self.out.blank();
-    }
-
-    fn layouts(&mut self) {
-        for layout in &self.program.layouts {
-            let rows = layout.row_axis.map_or("1".to_string(), |axis| self.block_name(axis));
-            let cols = self.block_name(layout.col_axis);
-            let text = match layout.kind {
-                LayoutKind::Mma16816 { warps_m, warps_n } => format!("Mma16816<{rows}, {cols}, {warps_m}, {warps_n}>"),
-                LayoutKind::Blocked { threads_m, threads_n, vec } => {
-                    format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
-                }
-            };
-            self.out.line(format!("using {} = {text};", layout.name));
-        }
-        for shared in &self.program.shared {
-            self.out.line(format!(
-                "using {} = {}<{}, {}, {}>;",
-                tile_name(&shared.name),
-                if shared.panels { "PanelTile" } else { "SharedTile" },
-                shared.dtype.cuda(),
-                shared.rows,
-                shared.cols
-            ));
-        }
-        self.out.blank();
-    }
-
-    fn signature(&mut self) {
-        let program = self.program;
-        let params: Vec<String> = program
-            .params
-            .iter()
-            .map(|param| match param.ty {
-                ParamType::Pointer { dtype, mutable: false } => {
-                    format!("const {}* __restrict__ {}", dtype.cuda(), param.name)
-                }
-                ParamType::Pointer { dtype, mutable: true } => format!("{}* __restrict__ {}", dtype.cuda(), param.name),
-                ParamType::Stride => format!("long long {}", param.name),
-                ParamType::Int => format!("int {}", param.name),
-                ParamType::Float => format!("float {}", param.name),
-                ParamType::FastDiv => format!("FastDiv {}", param.name),
-                ParamType::TensorMap => format!("const __grid_constant__ TensorMap {}", param.name),
-            })
-            .collect();
-        let bounds = if program.producer.is_some() { "THREADS + PRODUCERS, 1" } else { "THREADS, 1" };
-        let head = format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {}(", program.entry);
-        self.out.line(head);
-        self.out.indent();
-        self.out.wrapped(&params, ") {");
-        self.out.dedent();
-    }
-
-    fn shared(&mut self) {
-        // Offsets are in bytes from the start of dynamic shared memory; tiles that are never alive together overlap.
-        for shared in &self.program.shared {
-            self.out.line(format!("constexpr int {}_OFFSET = {};", shared.name.to_uppercase(), shared.offset));
-        }
-        if self.program.scratch.1 > 0 {
-            self.out.line(format!("constexpr int SCRATCH_OFFSET = {};", self.program.scratch.0));
-        }
-        self.out.blank();
-    }
-
-    /// Which block this is: the grid's axes from the linear index, the last one fastest.
-    fn grid(&mut self) {
-        let program = self.program;
-        if program.shared_bytes > 0 {
-            self.out.line("extern __shared__ __align__(1024) unsigned char shared[];");
-        }
-        for shared in &program.shared {
-            self.out.line(format!(
-                "{0}::element* const {1} = reinterpret_cast<{0}::element*>(shared + {2}_OFFSET);",
-                tile_name(&shared.name),
-                shared.name,
-                shared.name.to_uppercase()
-            ));
-        }
-        if program.grid.is_empty() {
-            return;
-        }
-        self.out.line("int block = blockIdx.x;");
-        let count = |axis: AxisId, this: &Self| match this.nest.axis(axis).kind {
-            AxisKind::Each if matches!(this.nest.axis(axis).extent, Extent::Dim(_)) => this.extent(axis),
-            AxisKind::Each => format!("({})", this.extent(axis)),
-            _ => format!("({} + {name} - 1) / {name}", this.extent(axis), name = this.block_name(axis)),
-        };
-        let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
-        let tiled = |axis: AxisId| self.nest.axis(axis).kind == AxisKind::Tiled;
-        let grouped =
-            program.raster > 1 && axes.len() >= 2 && tiled(axes[axes.len() - 1]) && tiled(axes[axes.len() - 2]);
-        if grouped {
-            // Blocks that run together read a compact rectangle of the operands.
-            let (Some(inner), Some(outer)) = (axes.pop(), axes.pop()) else { return };
-            let (inner_name, outer_name) = (self.axis_name(inner), self.axis_name(outer));
-            let (inner_count, outer_count) = (count(inner, self), count(outer, self));
-            self.out.line(format!("const int {outer_name}_blocks = {outer_count};"));
-            self.out.line(format!("const int {inner_name}_blocks = {inner_count};"));
-            self.out.line(format!(
-                "const BlockPosition at = grouped<{}>(block % ({outer_name}_blocks * {inner_name}_blocks), {outer_name}_blocks, {inner_name}_blocks);",
-                program.raster
-            ));
-            if !axes.is_empty() {
-                self.out.line(format!("block /= {outer_name}_blocks * {inner_name}_blocks;"));
-            }
-            self.out.line(format!("const int {outer_name}0 = at.row * {};", self.block_name(outer)));
-            self.out.line(format!("const int {inner_name}0 = at.col * {};", self.block_name(inner)));
-        }
-        while let Some(axis) = axes.pop() {
-            let name = self.axis_name(axis);
-            let total = count(axis, self);
-            let index =
-                if axes.is_empty() { "block".to_string() } else { format!("block % {}", parenthesised(&total)) };
-            if self.nest.axis(axis).kind == AxisKind::Each {
-                self.out.line(format!("const int {name} = {index};"));
-            } else {
-                let index = if axes.is_empty() { index } else { format!("({index})") };
-                self.out.line(format!("const int {name}0 = {index} * {};", self.block_name(axis)));
-            }
-            if !axes.is_empty() {
-                self.out.line(format!("block /= {};", parenthesised(&total)));
-            }
-        }
-    }
-
-    /// Barriers ready, then each role's own statements.
-    fn roles(&mut self, producer: &Producer) {
-        let program = self.program;
-        let mut offset = program.barriers_offset;
-        for ring in &program.rings {
-            for side in ["full", "empty"] {
-                self.out.line(format!(
-                    "Barrier* const {}_{side} = reinterpret_cast<Barrier*>(shared + {offset});",
-                    ring.name
-                ));
-                offset += 8 * ring.stages;
-            }
-        }
-        self.out.line("if (threadIdx.x == 0) {");
-        self.out.indent();
-        for ring in &program.rings {
-            let (name, stages) = (&ring.name, ring.stages);
-            self.out.line(format!("for (int stage = 0; stage < {stages}; ++stage) {{"));
-            self.out.indent();
-            let arrivals = match ring.bulk.is_empty() {
-                true => "PRODUCERS".to_string(),
-                false => format!("{} ? 1 : PRODUCERS", bulk_name(ring)),
-            };
-            self.out.line(format!("mbarrier_init({name}_full + stage, {arrivals});"));
-            self.out.line(format!("mbarrier_init({name}_empty + stage, THREADS / 32);"));
-            self.out.dedent();
-            self.out.line("}");
-        }
-        self.out.line("mbarrier_init_fence();");
-        self.out.dedent();
-        self.out.line("}");
-        self.out.line("__syncthreads();");
-        for counter in &program.counters {
-            self.out.line(format!("int {counter} = 0;"));
-        }
-        self.out.line("if (threadIdx.x >= THREADS) {");
-        self.out.indent();
-        self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
-        if program.rings.iter().all(|ring| !ring.bulk.is_empty()) {
-            let all: Vec<String> = program.rings.iter().map(bulk_name).collect();
-            self.out.line(format!("if constexpr ({}) {{", all.join(" && ")));
-            self.out.indent();
-            self.out.line("if (threadIdx.x != THREADS) return;");
-            self.out.dedent();
-            self.out.line("}");
-        }
-        self.stmts(&producer.body);
-        self.out.dedent();
-        self.out.line("} else {");
-        self.out.indent();
-        self.out.line(format!("setmaxnreg_inc<{}>();", producer.consumer_registers));
-        self.stmts(&program.body);
-        self.out.dedent();
-        self.out.line("}");
-    }
-
-    /// `name_full + slot`, the barrier of a ring's slot.
-    fn barrier(&self, turn: &Turn, side: &str) -> String {
-        let name = &self.program.ring(turn.ring).name;
-        match turn.slot {
-            IntText::Const(0) => format!("{name}_{side}"),
-            _ => format!("{name}_{side} + {}", self.int_text(&turn.slot)),
-        }
     }
 
     fn stmts(&mut self, stmts: &[Stmt]) {
@@ -465,47 +249,6 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// One thread asks TMA for the boxes; they complete on the barrier by their bytes.
-    fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy], otherwise: &[Stmt]) {
-        let name = bulk_name(self.program.ring(turn.ring));
-        let full = self.barrier(turn, "full");
-        self.out.line(format!("if constexpr ({name}) {{"));
-        self.out.indent();
-        self.out.line("if (threadIdx.x == THREADS) {");
-        self.out.indent();
-        let bytes: Vec<String> =
-            copies.iter().map(|copy| format!("{}::bytes", tile_name(&self.program.shared(copy.shared).name))).collect();
-        self.out.line(format!("mbarrier_arrive_expect_tx({full}, {});", bytes.join(" + ")));
-        for copy in copies {
-            let shared = self.program.shared(copy.shared);
-            let panel = 128 / shared.dtype.bytes();
-            let map = map_name(&self.program.names.tensors[copy.tensor.index()], shared.rows);
-            for part in 0..shared.cols / panel {
-                let base = self.slot(&shared.name, copy.slot.as_ref(), shared);
-                let to = if part == 0 { base } else { format!("{base} + {}", part * panel * shared.rows) };
-                let at: Vec<String> = copy
-                    .at
-                    .iter()
-                    .enumerate()
-                    .rev()
-                    .map(|(axis, at)| {
-                        let text = self.int_text(at);
-                        if axis + 1 == copy.at.len() && part > 0 { format!("{text} + {}", part * panel) } else { text }
-                    })
-                    .collect();
-                self.out.line(format!("tma_load({to}, {map}, {full}, {});", at.join(", ")));
-            }
-        }
-        self.out.dedent();
-        self.out.line("}");
-        self.out.dedent();
-        self.out.line("} else {");
-        self.out.indent();
-        self.stmts(otherwise);
-        self.out.dedent();
-        self.out.line("}");
-    }
-
     fn mask_edge(&mut self, target: VarId, axis: AxisId, identity: Identity) {
         let var = self.program.var(target);
         let Some(slots) = self.slots(var.domain) else { return };
@@ -583,85 +326,6 @@ impl<'a> Emitter<'a> {
             _ => format!("reinterpret_cast<{}*>(shared + SCRATCH_OFFSET)", ty.cuda()),
         }
     }
-
-    fn axis_name(&self, axis: AxisId) -> &'a str {
-        &self.program.names.axes[axis.index()]
-    }
-
-    fn block_name(&self, axis: AxisId) -> String {
-        format!("BLOCK_{}", self.axis_name(axis).to_uppercase())
-    }
-
-    fn extent(&self, axis: AxisId) -> String {
-        match &self.nest.axis(axis).extent {
-            Extent::Dim(dim) => self.program.names.dims[dim.index()].clone(),
-            Extent::Flat(dims) => {
-                let parts: Vec<&str> = dims.iter().map(|dim| self.program.names.dims[dim.index()].as_str()).collect();
-                parts.join(" * ")
-            }
-        }
-    }
-
-    fn start(&self, axis: AxisId) -> String {
-        match self.nest.axis(axis).kind {
-            AxisKind::Whole => "0".into(),
-            AxisKind::Each => self.axis_name(axis).into(),
-            AxisKind::Tiled => format!("{}0", self.axis_name(axis)),
-        }
-    }
-
-    fn limit(&self, axis: AxisId) -> String {
-        if self.program.limited.contains(&axis) { format!("{}_end", self.axis_name(axis)) } else { self.extent(axis) }
-    }
-
-    fn int_text(&self, text: &IntText) -> String {
-        match text {
-            IntText::Const(value) => value.to_string(),
-            IntText::Name(name) => name.clone(),
-            IntText::Int(int) => self.int(int, Domain::Once),
-            IntText::Extent(axis) => self.extent(*axis),
-            IntText::Start(axis) => self.start(*axis),
-            IntText::Limit(axis) => self.limit(*axis),
-            IntText::Add(a, b) => format!("{} + {}", self.int_text(a), self.int_text(b)),
-            IntText::Sub(a, b) => format!("{} - {}", self.int_text(a), self.factor(b)),
-            IntText::Mul(a, b) => format!("{} * {}", self.factor(a), self.factor(b)),
-            IntText::Min(a, b) => format!("min({}, {})", self.int_text(a), self.int_text(b)),
-            IntText::Max(a, b) => format!("max({}, {})", self.int_text(a), self.int_text(b)),
-            IntText::CeilDiv(a, by) => format!("({} + {}) / {by}", self.int_text(a), by - 1),
-            IntText::Rem(a, by) => format!("{} % {by}", self.factor(a)),
-            IntText::Less(a, b) => format!("{} < {}", self.int_text(a), self.int_text(b)),
-            IntText::Quotient(a, Divisor::Param(name)) => format!("{name}.div({})", self.int_text(a)),
-            IntText::Remainder(a, Divisor::Param(name)) => format!("{name}.rem({})", self.int_text(a)),
-            IntText::Quotient(a, Divisor::Const(by)) => format!("{} / {by}", self.factor(a)),
-            IntText::Remainder(a, Divisor::Const(by)) => format!("{} % {by}", self.factor(a)),
-        }
-    }
-
-    /// Text that binds as tightly as a factor.
-    fn factor(&self, text: &IntText) -> String {
-        let plain = match text {
-            IntText::Const(_)
-            | IntText::Name(_)
-            | IntText::Start(_)
-            | IntText::Limit(_)
-            | IntText::Min(..)
-            | IntText::Max(..) => true,
-            IntText::Extent(axis) => matches!(self.nest.axis(*axis).extent, Extent::Dim(_)),
-            IntText::Quotient(_, divisor) | IntText::Remainder(_, divisor) => matches!(divisor, Divisor::Param(_)),
-            _ => false,
-        };
-        let inner = self.int_text(text);
-        if plain { inner } else { format!("({inner})") }
-    }
-}
-
-fn parenthesised(text: &str) -> String {
-    if text.contains(' ') { format!("({text})") } else { text.to_string() }
-}
-
-/// Whether TMA fills the ring, a constant of the source.
-fn bulk_name(ring: &Ring) -> String {
-    format!("{}_BULK", ring.name.to_uppercase())
 }
 
 /// `a_ring` → `ARingTile`, the type of a buffer's tiles.

@@ -601,7 +601,11 @@ mod tests {
             .filter_map(|line| line.split_once("++reg) ").map(|(_, assignment)| assignment))
             .filter(|assignment| assignment.ends_with("[reg];"))
             .collect();
-        assert_eq!(moves, ["a_2[reg] = a[reg];", "a[reg] = b[reg];", "b[reg] = a_2[reg];", "value[reg] = a[reg] - b[reg];"], "{text}");
+        assert_eq!(
+            moves,
+            ["a_2[reg] = a[reg];", "a[reg] = b[reg];", "b[reg] = a_2[reg];", "value[reg] = a[reg] - b[reg];"],
+            "{text}"
+        );
     }
 
     #[test]

@@ -118,7 +118,10 @@ pub fn pinned(
                     schedule.why = format!("pinned; cluster = ({m}, {n}) is noted, blocks do not share loads yet");
                 }
                 _ => {
-                    return Err(ScheduleError::about("cluster", "a cluster is a pair such as (2, 1), at most 2 in all"));
+                    return Err(ScheduleError::about(
+                        "cluster",
+                        "a cluster is a pair such as (2, 1), at most 2 in all",
+                    ));
                 }
             },
             "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),

@@ -1,0 +1,167 @@
+//! What stands before a kernel's statements: constants, layouts, the signature, and which block this is.
+
+use super::roles::bulk_name;
+use super::{Emitter, tile_name};
+use crate::nest::{AxisId, AxisKind, Extent};
+use crate::program::ParamType;
+use crate::program::layout::LayoutKind;
+
+impl Emitter<'_> {
+    pub(super) fn constants(&mut self) {
+        let program = self.program;
+        self.out.line(format!("constexpr int THREADS = {};", program.threads));
+        if let Some(producer) = &program.producer {
+            self.out.line(format!("constexpr int PRODUCERS = {};", producer.threads));
+        }
+        for (axis, block) in &program.blocks {
+            if self.nest.axis(*axis).kind != AxisKind::Each {
+                self.out.line(format!("constexpr int {} = {block};", self.block_name(*axis)));
+            }
+        }
+        for (dim, name) in self.nest.dims.iter().zip(&program.names.dims) {
+            if let Some(size) = dim.known {
+                self.out.line(format!("constexpr int {name} = {size};"));
+            }
+        }
+        for tensor in &program.aligned {
+            // Bytes that the address and every row of the tensor are multiples of; the launch knows them.
+            let name = self.nest.tensor(*tensor).name.to_uppercase();
+            self.out.line(format!("constexpr int ALIGN_{name} = TRACEA_ALIGN_{name};"));
+        }
+        for ring in program.rings.iter().filter(|ring| !ring.bulk.is_empty()) {
+            let aligned: Vec<String> = ring
+                .bulk
+                .iter()
+                .map(|tensor| format!("ALIGN_{} >= 16", self.nest.tensor(*tensor).name.to_uppercase()))
+                .collect();
+            self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), aligned.join(" && ")));
+        }
+        self.out.blank();
+    }
+
+    pub(super) fn layouts(&mut self) {
+        for layout in &self.program.layouts {
+            let rows = layout.row_axis.map_or("1".to_string(), |axis| self.block_name(axis));
+            let cols = self.block_name(layout.col_axis);
+            let text = match layout.kind {
+                LayoutKind::Mma16816 { warps_m, warps_n } => format!("Mma16816<{rows}, {cols}, {warps_m}, {warps_n}>"),
+                LayoutKind::Blocked { threads_m, threads_n, vec } => {
+                    format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
+                }
+            };
+            self.out.line(format!("using {} = {text};", layout.name));
+        }
+        for shared in &self.program.shared {
+            self.out.line(format!(
+                "using {} = {}<{}, {}, {}>;",
+                tile_name(&shared.name),
+                if shared.panels { "PanelTile" } else { "SharedTile" },
+                shared.dtype.cuda(),
+                shared.rows,
+                shared.cols
+            ));
+        }
+        self.out.blank();
+    }
+
+    pub(super) fn signature(&mut self) {
+        let program = self.program;
+        let params: Vec<String> = program
+            .params
+            .iter()
+            .map(|param| match param.ty {
+                ParamType::Pointer { dtype, mutable: false } => {
+                    format!("const {}* __restrict__ {}", dtype.cuda(), param.name)
+                }
+                ParamType::Pointer { dtype, mutable: true } => format!("{}* __restrict__ {}", dtype.cuda(), param.name),
+                ParamType::Stride => format!("long long {}", param.name),
+                ParamType::Int => format!("int {}", param.name),
+                ParamType::Float => format!("float {}", param.name),
+                ParamType::FastDiv => format!("FastDiv {}", param.name),
+                ParamType::TensorMap => format!("const __grid_constant__ TensorMap {}", param.name),
+            })
+            .collect();
+        let bounds = if program.producer.is_some() { "THREADS + PRODUCERS, 1" } else { "THREADS, 1" };
+        let head = format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {}(", program.entry);
+        self.out.line(head);
+        self.out.indent();
+        self.out.wrapped(&params, ") {");
+        self.out.dedent();
+    }
+
+    pub(super) fn shared(&mut self) {
+        // Offsets are in bytes from the start of dynamic shared memory; tiles that are never alive together overlap.
+        for shared in &self.program.shared {
+            self.out.line(format!("constexpr int {}_OFFSET = {};", shared.name.to_uppercase(), shared.offset));
+        }
+        if self.program.scratch.1 > 0 {
+            self.out.line(format!("constexpr int SCRATCH_OFFSET = {};", self.program.scratch.0));
+        }
+        self.out.blank();
+    }
+
+    /// Which block this is: the grid's axes from the linear index, the last one fastest.
+    pub(super) fn grid(&mut self) {
+        let program = self.program;
+        if program.shared_bytes > 0 {
+            self.out.line("extern __shared__ __align__(1024) unsigned char shared[];");
+        }
+        for shared in &program.shared {
+            self.out.line(format!(
+                "{0}::element* const {1} = reinterpret_cast<{0}::element*>(shared + {2}_OFFSET);",
+                tile_name(&shared.name),
+                shared.name,
+                shared.name.to_uppercase()
+            ));
+        }
+        if program.grid.is_empty() {
+            return;
+        }
+        self.out.line("int block = blockIdx.x;");
+        let count = |axis: AxisId, this: &Self| match this.nest.axis(axis).kind {
+            AxisKind::Each if matches!(this.nest.axis(axis).extent, Extent::Dim(_)) => this.extent(axis),
+            AxisKind::Each => format!("({})", this.extent(axis)),
+            _ => format!("({} + {name} - 1) / {name}", this.extent(axis), name = this.block_name(axis)),
+        };
+        let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
+        let tiled = |axis: AxisId| self.nest.axis(axis).kind == AxisKind::Tiled;
+        let grouped =
+            program.raster > 1 && axes.len() >= 2 && tiled(axes[axes.len() - 1]) && tiled(axes[axes.len() - 2]);
+        if grouped {
+            // Blocks that run together read a compact rectangle of the operands.
+            let (Some(inner), Some(outer)) = (axes.pop(), axes.pop()) else { return };
+            let (inner_name, outer_name) = (self.axis_name(inner), self.axis_name(outer));
+            let (inner_count, outer_count) = (count(inner, self), count(outer, self));
+            self.out.line(format!("const int {outer_name}_blocks = {outer_count};"));
+            self.out.line(format!("const int {inner_name}_blocks = {inner_count};"));
+            self.out.line(format!(
+                "const BlockPosition at = grouped<{}>(block % ({outer_name}_blocks * {inner_name}_blocks), {outer_name}_blocks, {inner_name}_blocks);",
+                program.raster
+            ));
+            if !axes.is_empty() {
+                self.out.line(format!("block /= {outer_name}_blocks * {inner_name}_blocks;"));
+            }
+            self.out.line(format!("const int {outer_name}0 = at.row * {};", self.block_name(outer)));
+            self.out.line(format!("const int {inner_name}0 = at.col * {};", self.block_name(inner)));
+        }
+        while let Some(axis) = axes.pop() {
+            let name = self.axis_name(axis);
+            let total = count(axis, self);
+            let index =
+                if axes.is_empty() { "block".to_string() } else { format!("block % {}", parenthesised(&total)) };
+            if self.nest.axis(axis).kind == AxisKind::Each {
+                self.out.line(format!("const int {name} = {index};"));
+            } else {
+                let index = if axes.is_empty() { index } else { format!("({index})") };
+                self.out.line(format!("const int {name}0 = {index} * {};", self.block_name(axis)));
+            }
+            if !axes.is_empty() {
+                self.out.line(format!("block /= {};", parenthesised(&total)));
+            }
+        }
+    }
+}
+
+fn parenthesised(text: &str) -> String {
+    if text.contains(' ') { format!("({text})") } else { text.to_string() }
+}

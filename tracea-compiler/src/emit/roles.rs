@@ -1,0 +1,117 @@
+//! Warp roles: barriers made ready, then each role's own statements.
+
+use super::{Emitter, tile_name};
+use crate::program::{BulkCopy, IntText, Producer, Ring, Stmt, Turn, map_name};
+
+impl Emitter<'_> {
+    /// Barriers ready, then each role's own statements.
+    pub(super) fn roles(&mut self, producer: &Producer) {
+        let program = self.program;
+        let mut offset = program.barriers_offset;
+        for ring in &program.rings {
+            for side in ["full", "empty"] {
+                self.out.line(format!(
+                    "Barrier* const {}_{side} = reinterpret_cast<Barrier*>(shared + {offset});",
+                    ring.name
+                ));
+                offset += 8 * ring.stages;
+            }
+        }
+        self.out.line("if (threadIdx.x == 0) {");
+        self.out.indent();
+        for ring in &program.rings {
+            let (name, stages) = (&ring.name, ring.stages);
+            self.out.line(format!("for (int stage = 0; stage < {stages}; ++stage) {{"));
+            self.out.indent();
+            let arrivals = match ring.bulk.is_empty() {
+                true => "PRODUCERS".to_string(),
+                false => format!("{} ? 1 : PRODUCERS", bulk_name(ring)),
+            };
+            self.out.line(format!("mbarrier_init({name}_full + stage, {arrivals});"));
+            self.out.line(format!("mbarrier_init({name}_empty + stage, THREADS / 32);"));
+            self.out.dedent();
+            self.out.line("}");
+        }
+        self.out.line("mbarrier_init_fence();");
+        self.out.dedent();
+        self.out.line("}");
+        self.out.line("__syncthreads();");
+        for counter in &program.counters {
+            self.out.line(format!("int {counter} = 0;"));
+        }
+        self.out.line("if (threadIdx.x >= THREADS) {");
+        self.out.indent();
+        self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
+        if program.rings.iter().all(|ring| !ring.bulk.is_empty()) {
+            let all: Vec<String> = program.rings.iter().map(bulk_name).collect();
+            self.out.line(format!("if constexpr ({}) {{", all.join(" && ")));
+            self.out.indent();
+            self.out.line("if (threadIdx.x != THREADS) return;");
+            self.out.dedent();
+            self.out.line("}");
+        }
+        self.stmts(&producer.body);
+        self.out.dedent();
+        self.out.line("} else {");
+        self.out.indent();
+        self.out.line(format!("setmaxnreg_inc<{}>();", producer.consumer_registers));
+        self.stmts(&program.body);
+        self.out.dedent();
+        self.out.line("}");
+    }
+
+    /// `name_full + slot`, the barrier of a ring's slot.
+    pub(super) fn barrier(&self, turn: &Turn, side: &str) -> String {
+        let name = &self.program.ring(turn.ring).name;
+        match turn.slot {
+            IntText::Const(0) => format!("{name}_{side}"),
+            _ => format!("{name}_{side} + {}", self.int_text(&turn.slot)),
+        }
+    }
+
+    /// One thread asks TMA for the boxes; they complete on the barrier by their bytes.
+    pub(super) fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy], otherwise: &[Stmt]) {
+        let name = bulk_name(self.program.ring(turn.ring));
+        let full = self.barrier(turn, "full");
+        self.out.line(format!("if constexpr ({name}) {{"));
+        self.out.indent();
+        self.out.line("if (threadIdx.x == THREADS) {");
+        self.out.indent();
+        let bytes: Vec<String> =
+            copies.iter().map(|copy| format!("{}::bytes", tile_name(&self.program.shared(copy.shared).name))).collect();
+        self.out.line(format!("mbarrier_arrive_expect_tx({full}, {});", bytes.join(" + ")));
+        for copy in copies {
+            let shared = self.program.shared(copy.shared);
+            let panel = 128 / shared.dtype.bytes();
+            let map = map_name(&self.program.names.tensors[copy.tensor.index()], shared.rows);
+            for part in 0..shared.cols / panel {
+                let base = self.slot(&shared.name, copy.slot.as_ref(), shared);
+                let to = if part == 0 { base } else { format!("{base} + {}", part * panel * shared.rows) };
+                let at: Vec<String> = copy
+                    .at
+                    .iter()
+                    .enumerate()
+                    .rev()
+                    .map(|(axis, at)| {
+                        let text = self.int_text(at);
+                        if axis + 1 == copy.at.len() && part > 0 { format!("{text} + {}", part * panel) } else { text }
+                    })
+                    .collect();
+                self.out.line(format!("tma_load({to}, {map}, {full}, {});", at.join(", ")));
+            }
+        }
+        self.out.dedent();
+        self.out.line("}");
+        self.out.dedent();
+        self.out.line("} else {");
+        self.out.indent();
+        self.stmts(otherwise);
+        self.out.dedent();
+        self.out.line("}");
+    }
+}
+
+/// Whether TMA fills the ring, a constant of the source.
+pub(super) fn bulk_name(ring: &Ring) -> String {
+    format!("{}_BULK", ring.name.to_uppercase())
+}
