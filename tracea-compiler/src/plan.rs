@@ -22,6 +22,8 @@ pub struct Variant {
     pub shared_bytes: u32,
     /// Thread blocks: the product over these, launched as a 1-D grid.
     pub grid: Vec<GridAxis>,
+    /// What the model of [`crate::schedule::cost`] says of one block; the launcher ranks variants by it.
+    pub cost: Cost,
     /// Kernel parameters in order.
     pub args: Vec<Arg>,
     /// Tensors whose alignment is baked in: `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case), the largest of 16, 8, 4, 2, 1 that divides the
@@ -42,6 +44,21 @@ pub struct GridAxis {
     pub dims: Vec<usize>,
     /// Elements a block; 1 for `each`.
     pub block: u32,
+}
+
+/// Clock cycles of one multiprocessor that runs one block.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Before and after all loops.
+    pub once: u32,
+    /// One entry for each product in a loop: cycles a step, and the axes whose blocks it steps over.
+    pub steps: Vec<StepCost>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepCost {
+    pub cycles: u32,
+    pub over: Vec<GridAxis>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -20,8 +20,8 @@ pub fn nest(item: TokenStream) -> (Nest, Vec<ScheduleSpec>) {
 pub fn lowered(item: TokenStream) -> Result<Program, ScheduleError> {
     let (nest, schedules) = nest(item);
     match schedules.first() {
-        Some(spec) => lower_pinned(&nest, target(spec), spec).map(|(program, _)| program),
-        None => lower_chosen(&nest, &SM_80).map(|found| found.expect("sm_80 serves every kernel").0),
+        Some(spec) => lower_pinned(&nest, target(spec), spec).map(|lowered| lowered.program),
+        None => lower_chosen(&nest, &SM_80).map(|found| found.expect("sm_80 serves every kernel").program),
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Variant {
     pub shared_bytes: u32,
     /// Thread blocks: the product over these, launched as a 1-D grid.
     pub grid: &'static [GridAxis],
+    /// What the compiler's model says of one block; variants for one target are ranked by it.
+    pub cost: Cost,
     /// Kernel parameters in order.
     pub args: &'static [Arg],
     /// Tensors whose alignment is baked in as `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case): the largest of 16, 8, 4, 2, 1 that divides
@@ -110,6 +112,22 @@ pub struct GridAxis {
     pub dims: &'static [usize],
     /// Elements a block; 1 for `each`.
     pub block: u32,
+}
+
+/// Clock cycles of one multiprocessor that runs one block.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Before and after all loops.
+    pub once: u32,
+    /// One entry for each product in a loop.
+    pub steps: &'static [StepCost],
+}
+
+/// Cycles a step, and the axes whose blocks the loop steps over.
+#[derive(Clone, Copy, Debug)]
+pub struct StepCost {
+    pub cycles: u32,
+    pub over: &'static [GridAxis],
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,13 @@
 //! [`Program`] → launch plan: the numbers and recipes that the runtime interprets.
 
-use crate::lower::extent_dims;
+use crate::lower::{Lowered, extent_dims};
 use crate::nest::{AxisKind, Nest};
 use crate::plan::{GridAxis, Variant};
 use crate::program::Program;
 
 /// The plan of a lowered kernel beside its source.
-pub fn launch_plan(nest: &Nest, program: &Program, source: String, why: &str) -> Variant {
+pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
+    let program = &lowered.program;
     let grid = program
         .grid
         .iter()
@@ -19,12 +20,13 @@ pub fn launch_plan(nest: &Nest, program: &Program, source: String, why: &str) ->
     Variant {
         target: program.target.clone(),
         schedule: program.schedule.clone(),
-        why: why.to_string(),
+        why: lowered.schedule.why.clone(),
         source,
         entry: program.entry.clone(),
         threads: program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads),
         shared_bytes: program.shared_bytes,
         grid,
+        cost: lowered.cost.clone(),
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         max_registers: register_limit(program),

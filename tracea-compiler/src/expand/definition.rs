@@ -3,7 +3,7 @@
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
 use crate::nest::{Block, Dim, Dtype, InstanceValue, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, GridAxis, Variant};
+use crate::plan::{Arg, Cost, GridAxis, Variant};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit::{self, Visit};
@@ -109,7 +109,7 @@ fn variant(variant: &Variant) -> TokenStream {
         (Literal::u32_unsuffixed(variant.threads), Literal::u32_unsuffixed(variant.shared_bytes));
     let max_registers = Literal::u32_unsuffixed(variant.max_registers);
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
-    let aligned = numbers(&variant.aligned);
+    let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
     quote! {
         #plan::Variant {
             target: #target,
@@ -120,12 +120,22 @@ fn variant(variant: &Variant) -> TokenStream {
             threads: #threads,
             shared_bytes: #shared_bytes,
             grid: &[#(#grid),*],
+            cost: #cost,
             args: &[#(#args),*],
             aligned: #aligned,
             max_registers: #max_registers,
             promised_sass: &[#(#promised_sass),*],
         }
     }
+}
+
+fn cost(cost: &Cost) -> TokenStream {
+    let (plan, once) = (plan(), Literal::u32_unsuffixed(cost.once));
+    let steps = cost.steps.iter().map(|step| {
+        let (cycles, over) = (Literal::u32_unsuffixed(step.cycles), step.over.iter().map(grid_axis));
+        quote! { #plan::StepCost { cycles: #cycles, over: &[#(#over),*] } }
+    });
+    quote! { #plan::Cost { once: #once, steps: &[#(#steps),*] } }
 }
 
 fn grid_axis(axis: &GridAxis) -> TokenStream {

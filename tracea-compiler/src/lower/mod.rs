@@ -21,6 +21,7 @@ mod stores;
 mod values;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
+use crate::plan::Cost;
 use crate::program::{self, Producer, Program, Stmt, VarId, barriers, pressure, shared};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
@@ -29,12 +30,16 @@ pub use params::extent_dims;
 use roles::Role;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A program, the schedule that it follows, and what the model says of it.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    pub program: Program,
+    pub schedule: Schedule,
+    pub cost: Cost,
+}
+
 /// Lowers under a pinned schedule.
-pub fn lower_pinned(
-    nest: &Nest,
-    target: &'static Target,
-    spec: &ScheduleSpec,
-) -> Result<(Program, String), ScheduleError> {
+pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Lowered, ScheduleError> {
     let facts = Facts::of(nest);
     let schedule = schedule::pinned(nest, &facts, target, spec)?;
     let program = lower(nest, &facts, &schedule)?;
@@ -53,32 +58,53 @@ pub fn lower_pinned(
             ),
         ));
     }
-    Ok((program, schedule.why))
+    let cost = schedule::cost::of(nest, &facts, &schedule);
+    Ok(Lowered { program, schedule, cost })
 }
 
-/// Lowers under a schedule of the compiler's own.
+/// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
 ///
-/// `None` where the kernel has no use for what the target adds: the code for an older one serves there.
-pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<(Program, String)>, ScheduleError> {
+/// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
+pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
     let facts = Facts::of(nest);
-    let mut schedule = schedule::choose::start(nest, &facts, target);
+    let schedule = schedule::choose::start(nest, &facts, target);
     if target.pipeline == Pipeline::WarpRoles && schedule::check(nest, &facts, &schedule).is_err() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let mut program = lower(nest, &facts, &schedule)?;
+    let first = fit(nest, &facts, schedule)?;
+    let mut narrower = first.schedule.clone();
+    let mut portfolio = vec![first];
+    // Older targets' code is a fallback here, and one schedule of it serves.
+    while target.pipeline == Pipeline::WarpRoles && schedule::choose::narrow(nest, &facts, &mut narrower) {
+        narrower.stages = 4;
+        portfolio.push(fit(nest, &facts, narrower.clone())?);
+    }
+    Ok(portfolio)
+}
+
+/// The first of the portfolio.
+pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lowered>, ScheduleError> {
+    Ok(lower_portfolio(nest, target)?.into_iter().next())
+}
+
+/// Takes a schedule back until its registers and shared memory fit the target.
+fn fit(nest: &Nest, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, ScheduleError> {
+    let target = schedule.target;
+    let mut program = lower(nest, facts, &schedule)?;
     while pressure::peak(&program) > schedule::choose::registers(target)
-        && schedule::choose::lighten(nest, &facts, &mut schedule)
+        && schedule::choose::lighten(nest, facts, &mut schedule)
     {
-        program = lower(nest, &facts, &schedule)?;
+        program = lower(nest, facts, &schedule)?;
     }
     for limit in [target.shared_preferred, target.shared_limit] {
         let mut tried = schedule.clone();
         let mut fitted = program.clone();
-        while fitted.shared_bytes > limit && schedule::choose::shrink(nest, &facts, &mut tried) {
-            fitted = lower(nest, &facts, &tried)?;
+        while fitted.shared_bytes > limit && schedule::choose::shrink(nest, facts, &mut tried) {
+            fitted = lower(nest, facts, &tried)?;
         }
         if fitted.shared_bytes <= limit {
-            return Ok(Some((fitted, schedule.why)));
+            let cost = schedule::cost::of(nest, facts, &tried);
+            return Ok(Lowered { program: fitted, schedule: tried, cost });
         }
     }
     Err(ScheduleError::new(format!(

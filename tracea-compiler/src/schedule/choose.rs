@@ -267,6 +267,23 @@ pub fn shrink(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
     }
 }
 
+/// The same schedule with half as wide columns along every axis that only widens a product; false where no block can shrink.
+pub fn narrow(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
+    const LEAST: u32 = 64;
+    let mut narrowed = false;
+    for index in 0..nest.axes.len() {
+        let id = AxisId(index as u32);
+        let columns = facts.dots.iter().any(|dot| dot.n == id);
+        let bound = facts.dots.iter().any(|dot| dot.m == id || dot.k == id);
+        let half = schedule.blocks[index].map(|block| block / 2).filter(|half| half.is_multiple_of(LEAST) && *half > 0);
+        if let (AxisKind::Tiled, true, false, Some(half)) = (nest.axes[index].kind, columns, bound, half) {
+            schedule.blocks[index] = Some(half);
+            narrowed = true;
+        }
+    }
+    narrowed
+}
+
 #[cfg(test)]
 mod tests {
     use crate::program::Program;

@@ -1,6 +1,7 @@
 //! Schedules: where they come from ([`spec`]: an attribute; [`choose`]: the compiler) and what they fix.
 
 pub mod choose;
+pub mod cost;
 pub mod layouts;
 pub mod spec;
 pub mod target;

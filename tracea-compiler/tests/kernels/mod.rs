@@ -2,9 +2,8 @@
 
 use quote::ToTokens;
 use std::path::{Path, PathBuf};
-use tracea_compiler::lower::{lower_chosen, lower_pinned};
+use tracea_compiler::lower::{Lowered, lower_pinned, lower_portfolio};
 use tracea_compiler::nest::Nest;
-use tracea_compiler::program::Program;
 use tracea_compiler::schedule::ScheduleError;
 use tracea_compiler::schedule::spec::ScheduleSpec;
 use tracea_compiler::schedule::target::Target;
@@ -46,11 +45,11 @@ fn kernel(file: &str, mut function: syn::ItemFn) -> Kernel {
     Kernel { name, nests, schedules }
 }
 
-/// Under the schedule pinned for the target, else under the compiler's own; `None` where the target adds nothing.
-pub fn lower(kernel: &Kernel, nest: &Nest, target: &'static Target) -> Result<Option<Program>, ScheduleError> {
+/// Under the schedule pinned for the target, else under the compiler's own portfolio; nothing where the target adds nothing.
+pub fn lower(kernel: &Kernel, nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
     match kernel.schedules.iter().find(|spec| spec.target == target.name) {
-        Some(spec) => lower_pinned(nest, target, spec).map(|(program, _)| Some(program)),
-        None => Ok(lower_chosen(nest, target)?.map(|(program, _)| program)),
+        Some(spec) => lower_pinned(nest, target, spec).map(|lowered| vec![lowered]),
+        None => lower_portfolio(nest, target),
     }
 }
 

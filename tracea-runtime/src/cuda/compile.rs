@@ -129,6 +129,7 @@ fn report(log: &str) -> Resources {
 mod tests {
     use super::*;
     use crate::cuda::nvrtc_version;
+    use crate::plan::Cost;
     use crate::plan::{Arg, DimDef, FUNCTIONS_MARK, Function, FunctionDef, GridAxis, TensorDef};
 
     static TWICE: FunctionDef =
@@ -158,6 +159,7 @@ mod tests {
             threads: 128,
             shared_bytes: 0,
             grid: &[GridAxis { dims: &[0], block: 128 }],
+            cost: Cost { once: 0, steps: &[] },
             args: &[Arg::Pointer(0), Arg::Extent(0)],
             aligned: &[0],
             max_registers: 255,

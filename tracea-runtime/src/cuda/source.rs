@@ -53,6 +53,7 @@ fn callee_symbol(caller: &str, alias: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Cost;
     use crate::plan::FunctionDef;
 
     static SIGMOID: FunctionDef = FunctionDef {
@@ -75,6 +76,7 @@ mod tests {
             threads: 1,
             shared_bytes: 0,
             grid: &[],
+            cost: Cost { once: 0, steps: &[] },
             args: &[],
             aligned: &[],
             max_registers: 255,

@@ -26,7 +26,7 @@ impl Launch<'_> {
     pub fn chosen(&self) -> Result<String> {
         let checks = self.checks()?;
         match checks.device.gpu() {
-            Some(gpu) => Ok(print_schedule(self.variant(gpu, checks.instance)?.1)),
+            Some(gpu) => Ok(print_schedule(self.variant(gpu, checks.instance, &checks.sizes)?.1)),
             None => Ok("cpu".to_owned()),
         }
     }
@@ -42,7 +42,7 @@ impl Launch<'_> {
     pub fn source(&self) -> Result<String> {
         let checks = self.checks()?;
         let variant = match checks.device.gpu() {
-            Some(gpu) => self.variant(gpu, checks.instance)?.1,
+            Some(gpu) => self.variant(gpu, checks.instance, &checks.sizes)?.1,
             None => checks.instance.variants.first().ok_or_else(|| self.no_source())?,
         };
         Ok(render_source(checks.instance, variant))

@@ -126,6 +126,7 @@ mod tests {
     use crate::device::Device;
     use crate::launch::ArgRef;
     use crate::launch::arg::ArgKind;
+    use crate::plan::Cost;
     use proptest::prelude::*;
 
     fn divide(by: FastDiv, n: u32) -> u32 {
@@ -167,6 +168,7 @@ mod tests {
             threads: 128,
             shared_bytes: 0,
             grid: &[GridAxis { dims: &[0], block: 2 }, GridAxis { dims: &[1], block: 1 }],
+            cost: Cost { once: 0, steps: &[] },
             args: &[
                 Arg::Extent(1),
                 Arg::Pointer(0),

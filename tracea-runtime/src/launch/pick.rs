@@ -1,14 +1,16 @@
 //! Which code runs: the instance by the selectors' values, the variant by the device and the caller's wish.
 
 use super::Launch;
+use super::check::Sizes;
+use super::params::blocks;
 use crate::cuda::Gpu;
 use crate::error::{Error, Result};
-use crate::plan::{Instance, KernelDef, Key, Variant};
+use crate::plan::{GridAxis, Instance, KernelDef, Key, Variant};
 
 /// Which schedule a launch takes, among those that its device runs.
 #[derive(Clone, Debug, Default)]
 pub enum ScheduleChoice {
-    /// The first one for the newest target that the device supports.
+    /// The one that the compiler's model predicts to be fastest for these sizes, for the newest target that the device supports.
     #[default]
     Best,
     /// By position, as `explain` counts them.
@@ -42,13 +44,18 @@ impl Launch<'_> {
         found.ok_or_else(|| no_instance(self.kernel, &self.keys.iter().collect::<Vec<Key>>()))
     }
 
-    pub(super) fn variant(&self, gpu: &Gpu, instance: &'static Instance) -> Result<(usize, &'static Variant)> {
+    pub(super) fn variant(
+        &self,
+        gpu: &Gpu,
+        instance: &'static Instance,
+        sizes: &Sizes,
+    ) -> Result<(usize, &'static Variant)> {
         let candidates = candidates(gpu, instance);
         let picked = match &self.schedule {
-            // `max_by_key` would take the last of the equal ones.
-            ScheduleChoice::Best => candidates
-                .clone()
-                .reduce(|best, next| if newness(next.1.target) > newness(best.1.target) { next } else { best }),
+            // The first of the equal ones: a portfolio's widest comes first.
+            ScheduleChoice::Best => candidates.clone().min_by_key(|(_, variant)| {
+                (std::cmp::Reverse(newness(variant.target)), predicted_cycles(variant, sizes, gpu.multiprocessors))
+            }),
             ScheduleChoice::Index(index) => candidates.clone().find(|(position, _)| position == index),
             ScheduleChoice::Named(name) => candidates.clone().find(|(_, variant)| {
                 let printed = print_schedule(variant);
@@ -83,6 +90,14 @@ impl Launch<'_> {
         };
         Err(Error::NoSchedule { kernel, device, asked, listed: listed.join("; ") })
     }
+}
+
+/// The model's time for the whole grid: waves of blocks, one block a multiprocessor at a time.
+pub(super) fn predicted_cycles(variant: &Variant, sizes: &Sizes, multiprocessors: u32) -> u64 {
+    let count = |axes: &[GridAxis]| axes.iter().fold(1u64, |all, axis| all.saturating_mul(blocks(axis, sizes)));
+    let steps = variant.cost.steps.iter().map(|step| u64::from(step.cycles).saturating_mul(count(step.over)));
+    let block = steps.fold(u64::from(variant.cost.once), u64::saturating_add);
+    count(variant.grid).div_ceil(u64::from(multiprocessors.max(1))).saturating_mul(block)
 }
 
 /// The variants that a device runs, with their positions among all.

@@ -98,7 +98,7 @@ impl Launch<'_> {
     /// The code that a GPU would run, and how much of it.
     pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu) -> Result<Plan> {
         check_strides(self.kernel, &self.tensors)?;
-        let (variant_index, variant) = self.variant(gpu, checks.instance)?;
+        let (variant_index, variant) = self.variant(gpu, checks.instance, &checks.sizes)?;
         let blocks = grid(self.kernel.name, variant, &checks.sizes)?;
         let mut alignment = [1; super::MAX_TENSORS];
         for &tensor in variant.aligned {

@@ -53,10 +53,11 @@ impl<P: Precision> Bounded<P> {
 
     /// The same number in another precision, rounded where that precision does not have it.
     pub(crate) fn cast<Q: Precision>(self) -> Bounded<Q> {
-        if self.error == 0.0 && (Q::rounded(self.value) == self.value || self.value.is_nan()) {
-            return Bounded::exact(self.value);
+        // What holds every number of this precision changes none of them, nor the error they carry.
+        if Q::UNIT <= P::UNIT && Q::TINY <= P::TINY && Q::MAX >= P::MAX {
+            return Bounded::with_error(self.value, self.error);
         }
-        Bounded::rounded(self.value, self.error)
+        Value::from_f64(self.value, self.error)
     }
 }
 
@@ -85,7 +86,10 @@ impl<P: Precision> Value for Bounded<P> {
         (self.value, self.error)
     }
     fn from_f64(value: f64, error: f64) -> Self {
-        Bounded::<P>::with_error(value, error).cast()
+        if error == 0.0 && (P::rounded(value) == value || value.is_nan()) {
+            return Bounded::exact(value);
+        }
+        Bounded::rounded(value, error)
     }
 }
 

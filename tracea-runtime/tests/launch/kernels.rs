@@ -7,7 +7,7 @@ use tracea_runtime::element::Arithmetic;
 use tracea_runtime::host::{GridAxis as HostAxis, GridPoint, GridShape, HostArg, HostKernel, Work};
 use tracea_runtime::launch::{ArgRef, KernelSlot, Launch};
 use tracea_runtime::oracle::{Bounded, F32};
-use tracea_runtime::plan::{Arg, DimDef, GridAxis, Instance, KernelDef, ScalarDef, TensorDef, Variant};
+use tracea_runtime::plan::{Arg, Cost, DimDef, GridAxis, Instance, KernelDef, ScalarDef, TensorDef, Variant};
 use tracea_runtime::tensor::Tensor;
 use tracea_runtime::tile::scalar;
 
@@ -103,6 +103,7 @@ const fn scaled_variant(schedule: &'static str, source: &'static str) -> Variant
         threads: 128,
         shared_bytes: 0,
         grid: &[GridAxis { dims: &[0], block: 128 }],
+        cost: Cost { once: 0, steps: &[] },
         args: &[Arg::Pointer(0), Arg::Pointer(1), Arg::Scalar(0), Arg::Extent(0)],
         aligned: &[],
         max_registers: 255,
@@ -180,6 +181,7 @@ static UPDATE: KernelDef = KernelDef {
             threads: 64,
             shared_bytes: 64 << 10,
             grid: &[GridAxis { dims: &[0], block: 1 }],
+            cost: Cost { once: 0, steps: &[] },
             args: &[
                 Arg::Pointer(0),
                 Arg::Stride(0, 0),
