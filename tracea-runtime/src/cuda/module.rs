@@ -125,22 +125,14 @@ fn load_cubin(gpu: &Gpu, variant: &Variant, cubin: &[u8]) -> Result<LoadedKernel
 }
 
 impl LoadedKernel {
-    /// Enqueues `blocks` thread blocks with the packed parameters.
+    /// Enqueues `blocks` thread blocks with these parameters.
     ///
     /// # Safety
     ///
-    /// The context is current, `parameters` is what the kernel's signature asks for, and every address in it stays valid, for the
-    /// accesses of the kernel, until the stream has run it.
-    pub unsafe fn enqueue(&self, stream: &CudaStream, blocks: u32, parameters: &[u8]) -> Result<()> {
-        let mut bytes = parameters.len();
-        let mut extra: [*mut c_void; 5] = [
-            sys::CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as usize as *mut c_void,
-            parameters.as_ptr().cast_mut().cast(),
-            sys::CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as usize as *mut c_void,
-            (&raw mut bytes).cast(),
-            sys::CU_LAUNCH_PARAM_END_AS_INT as usize as *mut c_void,
-        ];
-        // SAFETY: the caller vouches for parameters and addresses; the driver copies the parameter buffer during the call.
+    /// The context is current, `parameters` points to what the kernel's signature asks for, one value after the other, and every
+    /// address in them stays valid, for the accesses of the kernel, until the stream has run it.
+    pub unsafe fn enqueue(&self, stream: &CudaStream, blocks: u32, parameters: &mut [*mut c_void]) -> Result<()> {
+        // SAFETY: the caller vouches for parameters and addresses; the driver copies the values during the call.
         unsafe {
             sys::cuLaunchKernel(
                 self.function,
@@ -152,8 +144,8 @@ impl LoadedKernel {
                 1,
                 self.shared_bytes,
                 stream.cu_stream(),
+                parameters.as_mut_ptr(),
                 std::ptr::null_mut(),
-                extra.as_mut_ptr(),
             )
         }
         .result()

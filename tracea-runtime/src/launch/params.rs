@@ -1,19 +1,26 @@
-//! A kernel's parameters as the device reads them: packed like the fields of a C struct, without heap memory.
+//! A kernel's parameters as the driver reads them: one after the other, without heap memory.
 
 use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors, check_index};
 use super::tensor_map::tensor_map;
 use crate::error::{Error, Result};
 use crate::plan::{Arg, GridAxis, Variant};
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// What every CUDA device takes.
 const CAPACITY: usize = 4096;
 
-#[repr(C, align(16))]
+/// More than any kernel has: tensors, their strides and maps, sizes and scalars.
+pub(crate) const MOST_PARAMETERS: usize = 256;
+
+#[repr(C, align(64))]
 pub(crate) struct Parameters {
     bytes: [MaybeUninit<u8>; CAPACITY],
     len: usize,
+    /// Where each parameter begins.
+    starts: [u16; MOST_PARAMETERS],
+    count: usize,
 }
 
 /// Division by a number that is known at launch, as `device/fast_div.cuh` does it.
@@ -53,13 +60,32 @@ pub(super) fn grid(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> Re
 
 impl Parameters {
     pub fn new() -> Parameters {
-        Parameters { bytes: [MaybeUninit::uninit(); CAPACITY], len: 0 }
+        Parameters { bytes: [MaybeUninit::uninit(); CAPACITY], len: 0, starts: [0; MOST_PARAMETERS], count: 0 }
     }
 
     pub fn pack(&mut self, variant: &Variant, sizes: &Sizes, tensors: &Tensors<'_>, scalars: &Scalars) -> Result<()> {
-        variant.args.iter().try_for_each(|arg| self.push(arg, sizes, tensors, scalars))
+        for arg in variant.args {
+            let before = self.len;
+            self.push(arg, sizes, tensors, scalars)?;
+            let Some(start) = self.starts.get_mut(self.count) else {
+                return Err(Error::Shape(format!(
+                    "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
+                )));
+            };
+            *start = before.next_multiple_of(alignment(arg)) as u16;
+            self.count += 1;
+        }
+        Ok(())
     }
 
+    /// A pointer to each parameter, as the driver takes them: it alone knows where the kernel wants them, since what is aligned to
+    /// more than 16 bytes is so in the device's constant bank, not in a packed struct.
+    pub fn pointers(&self) -> [*mut c_void; MOST_PARAMETERS] {
+        let base = self.bytes.as_ptr().cast::<u8>();
+        std::array::from_fn(|at| base.wrapping_add(usize::from(self.starts[at])).cast_mut().cast())
+    }
+
+    #[cfg(test)]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `put` has written every byte below `len`, padding included.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
@@ -110,6 +136,14 @@ impl Parameters {
         }
         self.len = end;
         Ok(())
+    }
+}
+
+fn alignment(arg: &Arg) -> usize {
+    match arg {
+        Arg::Pointer(_) | Arg::Stride(..) => 8,
+        Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
+        Arg::TensorMap { .. } => 64,
     }
 }
 

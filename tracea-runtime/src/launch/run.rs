@@ -137,7 +137,7 @@ impl Launch<'_> {
         }
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.
-        unsafe { loaded.enqueue(stream, plan.blocks, parameters.bytes())? };
+        unsafe { loaded.enqueue(stream, plan.blocks, &mut parameters.pointers())? };
         for other in self.other_streams(stream) {
             other.join(stream).doing("ordering two streams")?;
         }
