@@ -40,14 +40,16 @@ impl Summary {
     }
 
     fn finish(&mut self, name: &str, outcome: &str) {
-        let test = self.named(name);
-        match outcome.split_once(", ").unwrap_or((outcome, "no reason given")) {
-            ("ok", _) => self.passed += 1,
-            ("FAILED" | "failed", _) => self.failed.push(test),
-            ("ignored", reason) => {
-                self.skipped.insert(test, reason.to_string());
+        // Names are padded in some harnesses.
+        let test = self.named(name.trim_end());
+        match outcome {
+            "ok" => self.passed += 1,
+            "FAILED" | "failed" => self.failed.push(test),
+            _ => {
+                if let Some(reason) = outcome.strip_prefix("ignored") {
+                    self.skipped.insert(test, bare(reason).to_string());
+                }
             }
-            _ => {}
         }
     }
 
@@ -78,6 +80,13 @@ impl fmt::Display for Summary {
     }
 }
 
+/// The reason in `, reason` and in ` (reason)`.
+fn bare(reason: &str) -> &str {
+    let reason = reason.trim_start_matches([',', ' ']);
+    let inside = reason.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(reason);
+    if inside.is_empty() { "no reason given" } else { inside }
+}
+
 /// Without ANSI escape sequences of the form `ESC [ … letter`.
 fn without_colour(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
@@ -106,11 +115,15 @@ mod tests {
             "\u{1b}[1m\u{1b}[92m     Running\u{1b}[0m tests/gpu.rs (target/debug/deps/gpu-0123)\n\
              test odd sizes ... ok\n\
              test large ... FAILED\n\
-             test attention ... ignored, no CUDA device\n",
+             test attention ... ignored, no CUDA device\n\
+             test softmax     ... ignored (no CUDA device)\n\
+             test slow ... ignored\n",
         );
         assert_eq!(
             summary.to_string(),
-            "skipped: no CUDA device\n    tests/gpu.rs: attention\nfailed:\n    tests/gpu.rs: large\n1 passed, 1 failed, 1 skipped"
+            "skipped: no CUDA device\n    tests/gpu.rs: attention\n    tests/gpu.rs: softmax\n\
+             skipped: no reason given\n    tests/gpu.rs: slow\n\
+             failed:\n    tests/gpu.rs: large\n1 passed, 1 failed, 3 skipped"
         );
     }
 
