@@ -36,14 +36,14 @@
 //! # The language
 //!
 //! * A kernel's arguments are tensors (`&Tensor<f16, (M, K)>`, outputs `&mut`), scalars (`f32`, `i32`) and flags (`bool`). Dims are
-//!   generics bounded by [`Dim`](prelude::Dim), or [`Const<N>`](prelude::Const) where the types fix a size.
+//!   generics bounded by [`Dim`], or [`Const<N>`](Const) where the types fix a size.
 //! * `tile!(for (i, j) in (M, N) { … })` at the top is the grid: its blocks run in parallel. Inside, `tile!` is a loop in order, and a
 //!   `mut` variable that it assigns is carried from one iteration to the next. `each(D)` is a scalar loop, `flat(A, B, C)` one axis over a
 //!   product of dims, `T.until(e)`, `T.from(e)`, `T.range(a..b)` bound a loop.
 //! * `x[(i, k)]` loads a tile, `c[(i, j)] = …` stores one. An index is a loop variable, integer arithmetic on it, `i.start()`, or `..`
 //!   for the whole of an axis whose size is known. Outside reads give 0.
-//! * Tiles are typed by their axes and broadcast by them. [`zeros`](prelude::zeros), [`full`](prelude::full), [`iota`](prelude::iota) and
-//!   [`dot`](prelude::dot) make them; methods of [`Tile`](prelude::Tile) compute with them.
+//! * Tiles are typed by their axes and broadcast by them. [`zeros`], [`full`], [`iota`] and
+//!   [`dot`] make them; methods of [`Tile`] compute with them.
 //! * The algorithm names no block size: those belong to `#[schedule(…)]`, or to the compiler.
 //! * `const` generics, dtype generics (`T: Float`) and flags are listed in the attribute and compiled one by one:
 //!   `#[kernel(D = [64, 128], T = [f16, bf16], causal = [false, true])]`.

@@ -1,13 +1,13 @@
 //! Nest and schedule → [`Program`]: layouts, rings, copies, dots, stores; every decision of a kernel's code.
 //!
-//! - [`analysis`] says who reads what and how dots get their operands;
-//! - [`domains`] gives each value the registers that hold it, anchored by the dots;
-//! - [`access`] turns index expressions into rows and bounds checks;
-//! - [`values`] turns element-wise work into loops over registers;
-//! - [`loops`] makes loops, and rings where a loop feeds dots;
-//! - [`roles`] splits copying from multiplying where a target has warp roles;
-//! - [`dots`], [`stores`] place products and results;
-//! - [`crate::program::shared`] and [`crate::program::barriers`] then lay out shared memory and place barriers.
+//! - `analysis` says who reads what and how dots get their operands;
+//! - `domains` gives each value the registers that hold it, anchored by the dots;
+//! - `access` turns index expressions into rows and bounds checks;
+//! - `values` turns element-wise work into loops over registers;
+//! - `loops` makes loops, and rings where a loop feeds dots;
+//! - `roles` splits copying from multiplying where a target has warp roles;
+//! - `dots`, `stores` place products and results;
+//! - `crate::program::shared` and `crate::program::barriers` then lay out shared memory and place barriers.
 
 mod access;
 pub mod analysis;

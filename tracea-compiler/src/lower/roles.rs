@@ -298,6 +298,7 @@ impl Lowering<'_> {
         let turn = self.turn(group, counter, moving);
         self.out.push(Stmt::Acquire(turn.clone()));
         let outer = std::mem::take(&mut self.out);
+        let promised = self.program.promised_sass.clone();
         let mut copies = Vec::new();
         for operand in &group.operands {
             self.copy(operand, operand.slot.clone());
@@ -310,6 +311,8 @@ impl Lowering<'_> {
         let boxes: Option<Vec<BulkCopy>> = group.operands.iter().map(|operand| self.bulk_copy(operand)).collect();
         match boxes {
             Some(copies) => {
+                // Code for aligned tensors holds nothing of the other way.
+                self.program.promised_sass = promised;
                 self.promise("UTMALDG");
                 self.program.rings[turn.ring.0 as usize].bulk = copies.iter().map(|copy| copy.tensor).collect();
                 self.out.push(Stmt::Bulk { turn, copies, otherwise: by_threads });

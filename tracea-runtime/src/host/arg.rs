@@ -22,7 +22,7 @@ pub struct HostArray {
 }
 
 impl HostArray {
-    /// At most [`MAX_AXES`] sizes, and as many strides.
+    /// At most `MAX_AXES` sizes, and as many strides.
     pub fn new(address: *mut u8, dtype: Dtype, sizes: &[usize], strides: &[usize]) -> Self {
         let rank = sizes.len();
         assert!(rank <= MAX_AXES && strides.len() == rank, "an array of more axes than tensors have");

@@ -1,7 +1,7 @@
 //! Tiles on the CPU.
 //!
 //! A [`Tile`] is a typed face: its type lists the axes that it spans ([`axis`](crate::axis)), and rustc computes the type of
-//! every result. Below it a [`Raw`](raw::Raw) tile has elements and a [`Form`].
+//! every result. Below it a `Raw` tile has elements and a `Form`.
 mod arithmetic;
 mod compare;
 mod create;
