@@ -1,6 +1,6 @@
 /// C = relu(A · Bᵀ + bias)
 #[kernel]
-#[schedule(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2, raster = 8)]
+#[schedule(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2, cluster = (2, 1), raster = 8)]
 #[schedule(sm_80, i = 128, j = 128, k = 32, stages = 4, warps = (2, 2))]
 pub fn linear_relu<M: Dim, N: Dim, K: Dim>(
     a: &Tensor<f16, (M, K)>,

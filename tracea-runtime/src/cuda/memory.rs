@@ -6,6 +6,9 @@ use crate::error::Result;
 use cudarc::driver::{CudaStream, result};
 use std::sync::Arc;
 
+/// What a copy moves at a time.
+const PIECE: usize = 16;
+
 pub(crate) struct CudaBlock {
     gpu: &'static Gpu,
     stream: Arc<CudaStream>,
@@ -17,8 +20,9 @@ impl CudaBlock {
     pub fn allocate(gpu: &'static Gpu, stream: &Arc<CudaStream>, bytes: usize) -> Result<CudaBlock> {
         gpu.bind()?;
         // The last piece of a copy by 16 bytes may begin near the end; it reads no further than it must, but tools that watch
-        // memory take it for whole.
-        let bytes = bytes.next_multiple_of(16);
+        // memory take it for whole. So the memory is whole pieces, and the last one is written.
+        let wanted = bytes;
+        let bytes = bytes.next_multiple_of(PIECE);
         let address = match bytes {
             0 => 0,
             // SAFETY: the stream belongs to the bound context; the memory is written before it is read, by `Device`'s constructors.
@@ -28,7 +32,13 @@ impl CudaBlock {
             // SAFETY: as above.
             _ => unsafe { result::malloc_sync(bytes) }.doing("allocating device memory")?,
         };
-        Ok(CudaBlock { gpu, stream: stream.clone(), address })
+        let block = CudaBlock { gpu, stream: stream.clone(), address };
+        if bytes > wanted {
+            let last = address + (bytes - PIECE) as u64;
+            // SAFETY: the last piece lies in the block, which nothing else knows yet.
+            unsafe { result::memset_d8_async(last, 0, PIECE, stream.cu_stream()) }.doing("allocating device memory")?;
+        }
+        Ok(block)
     }
 
     pub fn address(&self) -> u64 {
