@@ -96,8 +96,11 @@ fn size(program: &Program, var: VarId) -> u32 {
     let slots = match var.domain {
         Domain::Tile(id) => program.layout(id).size(),
         Domain::Rows(id) => program.layout(id).row_size(),
-        // A column's value is read where its elements are, a few at a time.
-        Domain::Cols(id) => program.layout(id).col_size().min(16),
+        // Of a long column slice, values are read where their elements are, some at a time.
+        Domain::Cols(id) => match program.layout(id).col_size() {
+            slots @ ..=16 => slots,
+            slots => (slots / 2).max(16),
+        },
         Domain::Once => 1,
     };
     match var.ty {
