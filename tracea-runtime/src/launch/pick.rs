@@ -26,14 +26,15 @@ impl From<usize> for ScheduleChoice {
 }
 
 impl From<&str> for ScheduleChoice {
+    /// A number is a position, anything else a name.
     fn from(name: &str) -> ScheduleChoice {
-        ScheduleChoice::Named(name.to_owned())
+        name.parse().map_or_else(|_| ScheduleChoice::Named(name.to_owned()), ScheduleChoice::Index)
     }
 }
 
 impl From<String> for ScheduleChoice {
     fn from(name: String) -> ScheduleChoice {
-        ScheduleChoice::Named(name)
+        name.as_str().into()
     }
 }
 
