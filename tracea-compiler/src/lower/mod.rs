@@ -3,7 +3,7 @@
 //! - `analysis` says who reads what and how dots get their operands;
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
 //! - `access` turns index expressions into rows and bounds checks;
-//! - `values` turns element-wise work into loops over registers;
+//! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `roles` splits copying from multiplying where a target has warp roles;
 //! - `dots`, `stores` place products and results;
@@ -16,7 +16,9 @@ mod dots;
 mod loops;
 mod names;
 mod params;
+mod reductions;
 mod roles;
+mod selects;
 mod stores;
 mod values;
 

@@ -4,11 +4,9 @@
 //! updated in place where nothing reads its old content afterwards.
 
 use super::Lowering;
-use super::analysis::{Use, axes_in, inputs, is_tiled, untransposed};
-use crate::nest::{
-    AxisId, BinaryOp, CompareOp, Dtype, Int, IntOp, Loop, Op, Predicate, ReduceOp, Stmt as NestStmt, ValueId,
-};
-use crate::program::{Along, Domain, Expr, Identity, Scalar, Stmt, VarId};
+use super::analysis::{Use, inputs, is_tiled, untransposed};
+use crate::nest::{AxisId, BinaryOp, Dtype, Int, Loop, Op, Predicate, ReduceOp, Stmt as NestStmt, ValueId};
+use crate::program::{Domain, Expr, Identity, Scalar, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
 impl Lowering<'_> {
@@ -122,7 +120,7 @@ impl Lowering<'_> {
     }
 
     /// Costs nothing wherever it is computed: constants, parameters, coordinates.
-    fn is_free(&self, id: ValueId) -> bool {
+    pub fn is_free(&self, id: ValueId) -> bool {
         match &self.nest.value(id).op {
             Op::Fill(_) | Op::Scalar(_) | Op::Int(_) | Op::Predicate(_) => true,
             Op::Transpose(inner) | Op::Broadcast(inner) => self.is_free(*inner),
@@ -351,143 +349,6 @@ impl Lowering<'_> {
             _ => false,
         }
     }
-
-    fn reduce(&mut self, id: ValueId, op: ReduceOp, input: ValueId, axis: AxisId) -> Result<(), ScheduleError> {
-        let input = untransposed(self.nest, input);
-        let mut var = self.materialize(input)?;
-        if matches!(self.program.var(var).ty, Scalar::F16 | Scalar::Bf16 | Scalar::Tf32) {
-            // Sums and comparisons run in f32.
-            let domain = self.program.var(var).domain;
-            let wide = self.declare(&self.name(input), Scalar::Float, domain);
-            self.map(wide, Expr::Convert(Scalar::Float, Box::new(Expr::Var(var))));
-            var = wide;
-        }
-        let identity = match op {
-            ReduceOp::Sum => Identity::Zero,
-            ReduceOp::Max => Identity::NegInfinity,
-            ReduceOp::Min => Identity::Infinity,
-        };
-        self.mask_edge(var, axis, identity);
-        let (along, domain) = match self.program.var(var).domain {
-            Domain::Tile(layout) => match self.program.layout(layout).row_axis {
-                None => (Along::Cols, Domain::Once),
-                Some(row) if row == axis => (Along::Rows, Domain::Cols(layout)),
-                Some(_) => (Along::Cols, Domain::Rows(layout)),
-            },
-            Domain::Rows(_) | Domain::Cols(_) => (Along::Slice, Domain::Once),
-            Domain::Once => {
-                self.vars.insert(id, var);
-                return Ok(());
-            }
-        };
-        self.scratch = self.scratch.max(self.reduction_bytes(self.program.var(var).domain, along));
-        let ty = self.program.var(var).ty;
-        let target = self.declare(&self.name(id), ty, domain);
-        self.out.push(Stmt::Reduce { op, value: var, target, along });
-        self.vars.insert(id, target);
-        Ok(())
-    }
-
-    /// Scratch for one partial result of each group of threads that shares a row or column with others.
-    fn reduction_bytes(&self, domain: Domain, along: Along) -> u32 {
-        let (Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id)) = domain else { return 0 };
-        let layout = self.program.layout(id);
-        let (across, down) = (layout.parts_along_cols(), layout.parts_along_rows());
-        let (parts, results) = match (along, domain) {
-            (Along::Rows, _) => (down, layout.cols),
-            (Along::Cols, _) if layout.row_axis.is_some() => (across, layout.rows),
-            (_, Domain::Rows(_)) => (down, 1),
-            _ => (across, 1),
-        };
-        if parts > 1 { parts * results * 4 } else { 0 }
-    }
-
-    /// A select by position: blocks on which the predicate holds everywhere skip it.
-    fn split_select(
-        &mut self,
-        id: ValueId,
-        condition: ValueId,
-        yes: ValueId,
-        no: ValueId,
-    ) -> Result<bool, ScheduleError> {
-        let Op::Predicate(predicate) = &self.nest.value(untransposed(self.nest, condition)).op else {
-            return Ok(false);
-        };
-        let Some(everywhere) = self.holds_everywhere(predicate) else { return Ok(false) };
-        if self.domain(yes) != self.domain(id) || !self.is_free(no) || matches!(self.domain(id), Domain::Once) {
-            return Ok(false);
-        }
-        let domain = self.domain(id);
-        let reusable = self.given_up(yes).filter(|_| self.home.get(&yes) == self.home.get(&id));
-        let target = match reusable {
-            Some(var) => var,
-            None => {
-                let value = self.expr(yes, domain)?;
-                let named = if self.nest.value(id).name.is_some() { id } else { yes };
-                let target = self.declare(&self.name(named), scalar_of(self.nest.value(id).ty.dtype), domain);
-                self.map(target, value);
-                target
-            }
-        };
-        let otherwise = self.expr(no, domain)?;
-        let value = Expr::Select(
-            Box::new(Expr::Predicate(predicate.clone())),
-            Box::new(Expr::Var(target)),
-            Box::new(otherwise),
-        );
-        self.out.push(Stmt::Map { target, value, unless_all: Some(everywhere) });
-        self.vars.insert(id, target);
-        Ok(true)
-    }
-
-    /// A condition on block bounds under which the predicate holds for every element.
-    fn holds_everywhere(&self, predicate: &Predicate) -> Option<Predicate> {
-        match predicate {
-            Predicate::Const(_) => None,
-            Predicate::And(a, b) => {
-                Some(Predicate::And(Box::new(self.holds_everywhere(a)?), Box::new(self.holds_everywhere(b)?)))
-            }
-            Predicate::Compare(op, a, b) => {
-                let ((a_low, a_high), (b_low, b_high)) = (self.bounds(a)?, self.bounds(b)?);
-                match op {
-                    CompareOp::Lt | CompareOp::Le => Some(Predicate::Compare(*op, a_high, b_low)),
-                    CompareOp::Gt | CompareOp::Ge => Some(Predicate::Compare(*op, a_low, b_high)),
-                    CompareOp::Eq | CompareOp::Ne => None,
-                }
-            }
-            Predicate::Or(..) | Predicate::Not(_) => None,
-        }
-    }
-
-    /// The least and greatest value of an expression over the current block.
-    fn bounds(&self, int: &Int) -> Option<(Int, Int)> {
-        let mut vector = false;
-        axes_in(int, &mut |axis| vector |= is_tiled(self.nest, axis));
-        if !vector {
-            return Some((int.clone(), int.clone()));
-        }
-        match int {
-            Int::Axis(axis) => {
-                let block = i64::from(self.schedule.blocks[axis.index()]?);
-                let first = Int::BlockStart(*axis);
-                let last = Int::Binary(IntOp::Add, Box::new(first.clone()), Box::new(Int::Const(block - 1)));
-                Some((first, last))
-            }
-            Int::Binary(IntOp::Add, a, b) => {
-                let ((a0, a1), (b0, b1)) = (self.bounds(a)?, self.bounds(b)?);
-                Some((binary(IntOp::Add, a0, b0), binary(IntOp::Add, a1, b1)))
-            }
-            Int::Binary(IntOp::Sub, a, b) => {
-                let ((a0, a1), (b0, b1)) = (self.bounds(a)?, self.bounds(b)?);
-                Some((binary(IntOp::Sub, a0, b1), binary(IntOp::Sub, a1, b0)))
-            }
-            _ => None,
-        }
-    }
-}
-
-fn binary(op: IntOp, a: Int, b: Int) -> Int {
-    Int::Binary(op, Box::new(a), Box::new(b))
 }
 
 /// The loop-carried variable, if any, whose next value is `id`: its head, and `id` again.

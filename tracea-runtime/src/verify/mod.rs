@@ -87,6 +87,10 @@ impl Launch<'_> {
             }
             comparisons.push(comparison);
         }
-        Ok(Verified::of(&comparisons, taken.tiles, taken.of))
+        let verified = Verified::of(&comparisons, taken.tiles, taken.of);
+        if verified.elements > 0 && verified.unbounded == verified.elements {
+            return Err(Error::Unbounded { kernel: kernel.name, elements: verified.elements });
+        }
+        Ok(verified)
     }
 }
