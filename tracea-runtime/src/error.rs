@@ -90,13 +90,6 @@ pub enum Error {
     #[error("NVRTC could not compile `{kernel}` for {arch}\n{log}")]
     Compile { kernel: &'static str, arch: String, log: String },
 
-    /// A verification that could tell nothing.
-    #[error(
-        "`{kernel}` could not be verified: rounding may move each of the {elements} compared elements by any amount -- keep what \
-         the kernel computes on the way clear of overflow"
-    )]
-    Unbounded { kernel: &'static str, elements: usize },
-
     /// The result is not what the same kernel gives in f64.
     #[error("{0}")]
     Mismatch(Box<Mismatch>),
