@@ -115,7 +115,7 @@ fn within_plan(variant: &Variant, compiled: &Compiled) -> Result<(), Failed> {
         )
         .into());
     }
-    let shared = shared_bytes + variant.shared_bytes;
+    let shared = shared_bytes + variant.most_shared_bytes();
     match SHARED_BYTES.iter().find(|(target, _)| *target == variant.target) {
         Some((_, limit)) if shared > *limit => {
             Err(format!("{shared} bytes of shared memory, a block has {limit}").into())

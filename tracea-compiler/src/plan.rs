@@ -20,6 +20,8 @@ pub struct Variant {
     pub threads: u32,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
+    /// Shared memory on top of that, as far as rows are long enough to need it.
+    pub kept: Option<Kept>,
     /// Thread blocks: the product over these, launched as a 1-D grid.
     pub grid: Vec<GridAxis>,
     /// What the model of [`crate::schedule::cost`] says of one block; the launcher ranks variants by it.
@@ -46,18 +48,32 @@ pub struct GridAxis {
     pub block: u32,
 }
 
-/// Clock cycles of one multiprocessor that runs one block.
+/// Rows that threads keep in shared memory: so many bytes for each block of columns, for at most so many blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    pub columns: GridAxis,
+    pub block_bytes: u32,
+    pub most_blocks: u32,
+}
+
+/// What one block takes of a multiprocessor, in clock cycles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Before and after all loops.
+    /// From its start to its end, where nothing is in a loop.
     pub once: u32,
-    /// One entry for each product in a loop: cycles a step, and the axes whose blocks it steps over.
+    /// Blocks that a multiprocessor holds at a time, as far as registers and threads go.
+    pub resident: u32,
+    /// One entry for each product in a loop, or each loop without one.
     pub steps: Vec<StepCost>,
 }
 
+/// One step of a loop over the blocks of these axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepCost {
-    pub cycles: u32,
+    /// Until the next step can begin, for a block on its own.
+    pub latency: u32,
+    /// Of the multiprocessor's whole rate: blocks that run beside each other add up.
+    pub work: u32,
     pub over: Vec<GridAxis>,
 }
 
@@ -81,4 +97,6 @@ pub enum Arg {
         tensor: usize,
         boxes: Vec<u32>,
     },
+    /// Columns of each row that threads keep: whole blocks, i32.
+    KeptColumns,
 }

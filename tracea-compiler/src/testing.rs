@@ -73,7 +73,7 @@ pub fn accesses(program: &Program) -> Vec<String> {
 
 fn access(program: &Program, stmt: &Stmt) -> Option<String> {
     let access = match stmt {
-        Stmt::Copy(Copy { source, .. }) | Stmt::Load { source, .. } => source,
+        Stmt::Copy(Copy { source, .. }) | Stmt::Load { source, .. } | Stmt::Keep { source, .. } => source,
         Stmt::Store { target, .. } => target,
         _ => return None,
     };

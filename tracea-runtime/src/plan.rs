@@ -89,6 +89,8 @@ pub struct Variant {
     pub threads: u32,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
+    /// Shared memory on top of that, as far as rows are long enough to need it.
+    pub kept: Option<Kept>,
     /// Thread blocks: the product over these, launched as a 1-D grid.
     pub grid: &'static [GridAxis],
     /// What the compiler's model says of one block; variants for one target are ranked by it.
@@ -103,6 +105,21 @@ pub struct Variant {
     pub promised_sass: &'static [&'static str],
 }
 
+impl Variant {
+    /// Dynamic shared memory of a block that keeps so many blocks of columns.
+    pub fn shared_bytes_with(&self, kept_blocks: u32) -> u32 {
+        match self.kept {
+            None => self.shared_bytes,
+            Some(kept) => self.shared_bytes.next_multiple_of(16) + kept.block_bytes * kept_blocks,
+        }
+    }
+
+    /// The most that a launch may ask for.
+    pub fn most_shared_bytes(&self) -> u32 {
+        self.shared_bytes_with(self.kept.map_or(0, |kept| kept.most_blocks))
+    }
+}
+
 /// The line of a source that device functions replace.
 pub const FUNCTIONS_MARK: &str = "// [device functions]";
 
@@ -114,19 +131,32 @@ pub struct GridAxis {
     pub block: u32,
 }
 
-/// Clock cycles of one multiprocessor that runs one block.
+/// Rows that threads keep in shared memory: so many bytes for each block of columns, for at most so many blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    pub columns: GridAxis,
+    pub block_bytes: u32,
+    pub most_blocks: u32,
+}
+
+/// What one block takes of a multiprocessor, in clock cycles.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Before and after all loops.
+    /// From its start to its end, where nothing is in a loop.
     pub once: u32,
-    /// One entry for each product in a loop.
+    /// Blocks that a multiprocessor holds at a time, as far as registers and threads go.
+    pub resident: u32,
+    /// One entry for each product in a loop, or each loop without one.
     pub steps: &'static [StepCost],
 }
 
-/// Cycles a step, and the axes whose blocks the loop steps over.
+/// One step of a loop over the blocks of these axes.
 #[derive(Clone, Copy, Debug)]
 pub struct StepCost {
-    pub cycles: u32,
+    /// Until the next step can begin, for a block on its own.
+    pub latency: u32,
+    /// Of the multiprocessor's whole rate: blocks that run beside each other add up.
+    pub work: u32,
     pub over: &'static [GridAxis],
 }
 
@@ -147,4 +177,6 @@ pub enum Arg {
     /// How TMA reads a tensor (128 bytes): boxes of so many elements along each tensor axis, 128-byte swizzle, zeros outside.
     /// All zero where the tensor's alignment is under 16 bytes.
     TensorMap { tensor: usize, boxes: &'static [u32] },
+    /// Columns of each row that threads keep: whole blocks, i32.
+    KeptColumns,
 }

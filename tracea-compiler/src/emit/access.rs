@@ -3,7 +3,7 @@
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent, Int};
 use crate::program::shared::SharedId;
-use crate::program::{Access, AccessForm, Copy, Domain, VarId};
+use crate::program::{Access, AccessForm, Copy, Domain, KeptId, KeptTile, VarId};
 
 impl Emitter<'_> {
     pub fn copy(&mut self, copy: &Copy) {
@@ -67,6 +67,43 @@ impl Emitter<'_> {
                 self.out.dedent();
                 self.out.line("}");
             }
+        }
+    }
+
+    /// From what this thread keeps, as far as rows are kept.
+    pub fn load_kept(&mut self, target: VarId, source: &Access, kept: KeptId) {
+        let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(kept)) else { return };
+        let AccessForm::Contiguous { cols, .. } = source.form else { return };
+        let var = self.program.var(target);
+        let layout = &self.program.layout(tile.layout).name;
+        let start = self.start(cols);
+        self.out.line(format!("if ({start} < {}) {{", rows.columns));
+        self.out.indent();
+        self.out.line(format!("load_kept<{layout}>({}, {});", var.name, self.kept_block(tile, &start)));
+        self.out.dedent();
+        self.out.line("} else {");
+        self.out.indent();
+        self.load(target, source);
+        self.out.dedent();
+        self.out.line("}");
+    }
+
+    pub fn keep(&mut self, kept: KeptId, source: &Access) {
+        let (Some(tile), AccessForm::Contiguous { rows, cols }) = (self.program.kept(kept), source.form) else {
+            return;
+        };
+        let layout = &self.program.layout(tile.layout).name;
+        let block = self.kept_block(tile, &self.start(cols));
+        let head = format!("keep_tile<{layout}, {}>({block}, ", self.align(source));
+        let tail = format!(", {});", self.valid_cols(cols));
+        self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+    }
+
+    /// Where the block of columns from `start` is kept.
+    fn kept_block(&self, tile: &KeptTile, start: &str) -> String {
+        match self.program.layout(tile.layout).rows {
+            1 => format!("{} + {start}", tile.name),
+            rows => format!("{} + {start} * {rows}", tile.name),
         }
     }
 

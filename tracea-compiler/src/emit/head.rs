@@ -94,6 +94,9 @@ impl Emitter<'_> {
         for shared in &self.program.shared {
             self.out.line(format!("constexpr int {}_OFFSET = {};", shared.name.to_uppercase(), shared.offset));
         }
+        if self.program.kept.is_some() {
+            self.out.line(format!("constexpr int KEPT_OFFSET = {};", self.program.shared_bytes.next_multiple_of(16)));
+        }
         if self.program.scratch.1 > 0 {
             self.out.line(format!("constexpr int SCRATCH_OFFSET = {};", self.program.scratch.0));
         }
@@ -103,7 +106,7 @@ impl Emitter<'_> {
     /// Which block this is: the grid's axes from the linear index, the last one fastest.
     pub(super) fn grid(&mut self) {
         let program = self.program;
-        if program.shared_bytes > 0 {
+        if program.shared_bytes > 0 || program.kept.is_some() {
             self.out.line("extern __shared__ __align__(1024) unsigned char shared[];");
         }
         for shared in &program.shared {
@@ -113,6 +116,14 @@ impl Emitter<'_> {
                 shared.name,
                 shared.name.to_uppercase()
             ));
+        }
+        if let Some(rows) = &program.kept {
+            let mut at = "shared + KEPT_OFFSET".to_string();
+            for tile in &rows.tiles {
+                let ty = tile.dtype.cuda();
+                self.out.line(format!("{ty}* const {} = reinterpret_cast<{ty}*>({at});", tile.name));
+                at = format!("{} + {} * {}", tile.name, rows.columns, program.layout(tile.layout).rows);
+            }
         }
         if program.grid.is_empty() {
             return;

@@ -2,7 +2,7 @@
 
 use crate::lower::{Lowered, extent_dims};
 use crate::nest::{AxisKind, Nest};
-use crate::plan::{GridAxis, Variant};
+use crate::plan::{GridAxis, Kept, Variant};
 use crate::program::Program;
 
 /// The plan of a lowered kernel beside its source.
@@ -25,6 +25,14 @@ pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
         entry: program.entry.clone(),
         threads: program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads),
         shared_bytes: program.shared_bytes,
+        kept: program.kept.as_ref().map(|rows| Kept {
+            columns: GridAxis {
+                dims: extent_dims(&nest.axis(rows.axis).extent),
+                block: program.block(rows.axis).unwrap_or(1),
+            },
+            block_bytes: rows.tiles.iter().map(|tile| program.kept_bytes(tile)).sum(),
+            most_blocks: rows.most_blocks,
+        }),
         grid,
         cost: lowered.cost.clone(),
         args: program.params.iter().map(|param| param.arg.clone()).collect(),

@@ -146,7 +146,9 @@ impl<'a> Emitter<'a> {
                 let names: Vec<&str> = results.iter().map(|var| self.program.var(*var).name.as_str()).collect();
                 self.out.line(format!("wgdot_wait<{pending}>({});", names.join(", ")));
             }
-            Stmt::Load { target, source } => self.load(*target, source),
+            Stmt::Load { target, source, kept: None } => self.load(*target, source),
+            Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, *kept),
+            Stmt::Keep { kept, source } => self.keep(*kept, source),
             Stmt::Store { value, target, staging } => self.store(*value, target, *staging),
             Stmt::Dot(dot) => {
                 let target = self.program.var(dot.target);

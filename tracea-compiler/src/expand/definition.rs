@@ -3,7 +3,7 @@
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
 use crate::nest::{Block, Dim, Dtype, InstanceValue, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, Cost, GridAxis, Variant};
+use crate::plan::{Arg, Cost, GridAxis, Kept, Variant};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit::{self, Visit};
@@ -110,6 +110,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let max_registers = Literal::u32_unsuffixed(variant.max_registers);
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
+    let kept = option(variant.kept.as_ref().map(kept));
     quote! {
         #plan::Variant {
             target: #target,
@@ -119,6 +120,7 @@ fn variant(variant: &Variant) -> TokenStream {
             entry: #entry,
             threads: #threads,
             shared_bytes: #shared_bytes,
+            kept: #kept,
             grid: &[#(#grid),*],
             cost: #cost,
             args: &[#(#args),*],
@@ -129,13 +131,19 @@ fn variant(variant: &Variant) -> TokenStream {
     }
 }
 
+fn kept(kept: &Kept) -> TokenStream {
+    let (plan, columns) = (plan(), grid_axis(&kept.columns));
+    let (block_bytes, most_blocks) = (kept.block_bytes, kept.most_blocks);
+    quote! { #plan::Kept { columns: #columns, block_bytes: #block_bytes, most_blocks: #most_blocks } }
+}
+
 fn cost(cost: &Cost) -> TokenStream {
-    let (plan, once) = (plan(), Literal::u32_unsuffixed(cost.once));
+    let (plan, once, resident) = (plan(), cost.once, cost.resident);
     let steps = cost.steps.iter().map(|step| {
-        let (cycles, over) = (Literal::u32_unsuffixed(step.cycles), step.over.iter().map(grid_axis));
-        quote! { #plan::StepCost { cycles: #cycles, over: &[#(#over),*] } }
+        let (latency, work, over) = (step.latency, step.work, step.over.iter().map(grid_axis));
+        quote! { #plan::StepCost { latency: #latency, work: #work, over: &[#(#over),*] } }
     });
-    quote! { #plan::Cost { once: #once, steps: &[#(#steps),*] } }
+    quote! { #plan::Cost { once: #once, resident: #resident, steps: &[#(#steps),*] } }
 }
 
 fn grid_axis(axis: &GridAxis) -> TokenStream {
@@ -165,6 +173,7 @@ fn arg(arg: &Arg) -> TokenStream {
         Arg::TensorMap { tensor, boxes } => {
             quote! { #plan::Arg::TensorMap { tensor: #tensor, boxes: &[#(#boxes),*] } }
         }
+        Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
         Arg::DivideByDims(dims) => {
             let dims = numbers(dims);
             quote! { #plan::Arg::DivideByDims(#dims) }

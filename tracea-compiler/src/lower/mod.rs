@@ -4,6 +4,7 @@
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
 //! - `access` turns index expressions into rows and bounds checks;
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
+//! - `kept` finds rows that several loops read, which threads then keep;
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `roles` splits copying from multiplying where a target has warp roles;
 //! - `dots`, `stores` place products and results;
@@ -13,6 +14,7 @@ mod access;
 pub mod analysis;
 mod domains;
 mod dots;
+mod kept;
 mod loops;
 mod names;
 mod params;
@@ -60,7 +62,7 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
             ),
         ));
     }
-    let cost = schedule::cost::of(nest, &facts, &schedule);
+    let cost = schedule::cost::of(nest, &facts, &schedule, &program);
     Ok(Lowered { program, schedule, cost })
 }
 
@@ -76,6 +78,9 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     let first = fit(nest, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = vec![first];
+    if let Some(long) = schedule::choose::by_long_rows(nest, &facts, &narrower) {
+        portfolio.push(fit(nest, &facts, long)?);
+    }
     // Older targets' code is a fallback here, and one schedule of it serves.
     while target.pipeline == Pipeline::WarpRoles && schedule::choose::narrow(nest, &facts, &mut narrower) {
         narrower.stages = 4;
@@ -105,7 +110,7 @@ fn fit(nest: &Nest, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, Sc
             fitted = lower(nest, facts, &tried)?;
         }
         if fitted.shared_bytes <= limit {
-            let cost = schedule::cost::of(nest, facts, &tried);
+            let cost = schedule::cost::of(nest, facts, &tried, &fitted);
             return Ok(Lowered { program: fitted, schedule: tried, cost });
         }
     }
@@ -169,6 +174,8 @@ struct Lowering<'a> {
     open: Vec<roles::Site>,
     /// Registers whose elements past an axis' end hold a neutral value.
     masked: Vec<(VarId, AxisId, program::Identity)>,
+    /// Loads that read what threads keep.
+    kept_values: Vec<(ValueId, program::KeptId)>,
     scratch: u32,
     out: Vec<Stmt>,
 }
@@ -198,12 +205,14 @@ impl<'a> Lowering<'a> {
             sites: Vec::new(),
             open: Vec::new(),
             masked: Vec::new(),
+            kept_values: Vec::new(),
             scratch: 0,
             out: Vec::new(),
         })
     }
 
     fn block(&mut self, block: &Block) -> Result<(), ScheduleError> {
+        let mut first_kept = self.choose_kept(block);
         for stmt in &block.stmts {
             match stmt {
                 NestStmt::Value(id) => {
@@ -216,6 +225,9 @@ impl<'a> Lowering<'a> {
                 }
                 NestStmt::Loop(inner) => {
                     self.line(inner.line);
+                    if let Some(axis) = first_kept.take_if(|axis| *axis == inner.axis) {
+                        self.fill_kept(axis);
+                    }
                     self.run_loop(inner, block)?
                 }
             }

@@ -44,6 +44,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         shared: Vec::new(),
         scratch: (0, 0),
         barriers_offset: 0,
+        kept: None,
         shared_bytes: 0,
         vars: Vec::new(),
         body: Vec::new(),
@@ -168,7 +169,7 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         plan::Arg::Extent(dim) => used.dims.contains(dim),
         plan::Arg::Scalar(scalar) => used.scalars.contains(scalar),
         plan::Arg::DivideByDims(_) | plan::Arg::DivideByBlocks(_) => flats.contains(&param.name),
-        plan::Arg::TensorMap { .. } => true,
+        plan::Arg::TensorMap { .. } | plan::Arg::KeptColumns => true,
     });
 }
 
@@ -186,7 +187,7 @@ impl Used<'_> {
                     copy.slot.iter().for_each(|slot| self.text(slot));
                     self.access(&copy.source);
                 }
-                Stmt::Load { source, .. } => self.access(source),
+                Stmt::Load { source, .. } | Stmt::Keep { source, .. } => self.access(source),
                 Stmt::Store { target, .. } => self.access(target),
                 Stmt::For { from, until, body, .. } => {
                     self.text(from);

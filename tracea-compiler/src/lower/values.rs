@@ -5,8 +5,8 @@
 
 use super::Lowering;
 use super::analysis::{Use, inputs, is_tiled, untransposed};
-use crate::nest::{AxisId, BinaryOp, Dtype, Int, Loop, Op, Predicate, ReduceOp, Stmt as NestStmt, ValueId};
-use crate::program::{Domain, Expr, Identity, Scalar, Stmt, VarId};
+use crate::nest::{AxisId, BinaryOp, Dtype, Int, Loop, Op, Predicate, ReduceOp, Stmt as NestStmt, UnaryOp, ValueId};
+use crate::program::{Domain, Expr, Identity, Scalar, Stmt, Var, VarId};
 use crate::schedule::ScheduleError;
 
 impl Lowering<'_> {
@@ -35,7 +35,7 @@ impl Lowering<'_> {
             Op::Load { tensor, index } => {
                 let (domain, ty) = (self.domain(id), scalar_of(value.ty.dtype));
                 let target = self.declare(&self.name(id), ty, domain);
-                self.load(*tensor, index, target);
+                self.load(id, *tensor, index, target);
                 self.vars.insert(id, target);
                 Ok(())
             }
@@ -143,6 +143,10 @@ impl Lowering<'_> {
             Op::Predicate(predicate) => Expr::Predicate(predicate.clone()),
             Op::Transpose(inner) | Op::Broadcast(inner) => return self.expr(*inner, domain),
             Op::Unary(op, a) => rounded(dtype, Expr::Unary(*op, boxed(self.expr(*a, domain)?))),
+            Op::Binary(BinaryOp::Div, a, b) if dtype == Dtype::F32 && self.is_slice(*b, domain) => {
+                let (a, inverse) = (self.expr(*a, domain)?, self.inverse(*b, domain)?);
+                Expr::Binary(BinaryOp::Mul, boxed(a), boxed(Expr::Var(inverse)))
+            }
             Op::Binary(op, a, b) => {
                 let (a, b) = (self.expr(*a, domain)?, self.expr(*b, domain)?);
                 rounded(dtype, Expr::Binary(*op, boxed(a), boxed(b)))
@@ -175,6 +179,22 @@ impl Lowering<'_> {
         Ok(expr)
     }
 
+    /// Whether a tile's elements share values of this one.
+    fn is_slice(&self, id: ValueId, domain: Domain) -> bool {
+        matches!(domain, Domain::Tile(_)) && self.domain(id) != domain && !self.is_free(id)
+    }
+
+    /// A divisor's reciprocal, once an element of the divisor: a product each takes the place of a division each.
+    fn inverse(&mut self, divisor: ValueId, domain: Domain) -> Result<VarId, ScheduleError> {
+        let Expr::Var(divisor) = self.expr(divisor, domain)? else {
+            return Err(ScheduleError::new("a divisor has no registers -- this is a fault in the compiler"));
+        };
+        let Var { name, ty, domain } = self.program.var(divisor).clone();
+        let inverse = self.declare(&format!("{name}_inverse"), ty, domain);
+        self.map(inverse, Expr::Unary(UnaryOp::Recip, Box::new(Expr::Var(divisor))));
+        Ok(inverse)
+    }
+
     /// A slice that sits in other registers than the reader wants is passed through scratch memory.
     fn moved(&mut self, id: ValueId, var: VarId, domain: Domain) -> Result<VarId, ScheduleError> {
         let from = self.program.var(var).domain;
@@ -196,7 +216,7 @@ impl Lowering<'_> {
         };
         if let Op::Load { tensor, index } = &self.nest.value(id).op {
             let again = self.declare(&self.name(id), self.program.var(var).ty, to);
-            self.load(*tensor, index, again);
+            self.load(id, *tensor, index, again);
             return Ok(again);
         }
         let target = self.declare(&self.name(id), self.program.var(var).ty, to);
@@ -206,7 +226,7 @@ impl Lowering<'_> {
         Ok(target)
     }
 
-    fn load(&mut self, tensor: crate::nest::TensorId, index: &[Int], target: VarId) {
+    fn load(&mut self, id: ValueId, tensor: crate::nest::TensorId, index: &[Int], target: VarId) {
         let source = match self.program.var(target).domain {
             Domain::Tile(id) => {
                 let (rows, cols) = (self.program.layout(id).row_axis, self.program.layout(id).col_axis);
@@ -224,7 +244,9 @@ impl Lowering<'_> {
             }
             Domain::Once => self.access(tensor, index, None, None),
         };
-        self.out.push(Stmt::Load { target, source });
+        let kept = self.kept_values.iter().find(|(value, _)| *value == id).map(|(_, kept)| *kept);
+        let kept = kept.filter(|_| self.program.var(target).domain == self.domain(id));
+        self.out.push(Stmt::Load { target, source, kept });
     }
 
     /// Whether the value's only reader folds it into its own loop.

@@ -44,6 +44,8 @@ pub struct Program {
     pub scratch: (u32, u32),
     /// Where the rings' barriers begin.
     pub barriers_offset: u32,
+    /// What threads keep of rows that they read more than once.
+    pub kept: Option<KeptRows>,
     pub shared_bytes: u32,
     pub vars: Vec<Var>,
     pub body: Vec<Stmt>,
@@ -61,6 +63,30 @@ pub struct Producer {
     pub consumer_registers: u32,
     pub body: Vec<Stmt>,
 }
+
+/// Rows that several loops read: each thread keeps what it reads of them in shared memory, as far as that has room, so that
+/// global memory is read once and all of a row at a time. No thread looks at what another one keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptRows {
+    /// One of the axes whose loops read the rows; all of them have the same extent and block.
+    pub axis: AxisId,
+    /// The parameter that says how many columns of each row are kept, in whole blocks.
+    pub columns: String,
+    /// At most so many blocks of columns.
+    pub most_blocks: u32,
+    pub tiles: Vec<KeptTile>,
+}
+
+/// What is kept of one tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptTile {
+    pub name: String,
+    pub dtype: Dtype,
+    pub layout: LayoutId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptId(pub usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RingId(pub u32);
@@ -224,9 +250,15 @@ pub enum Stmt {
         pending: u32,
         results: Vec<VarId>,
     },
-    /// global → registers
+    /// global → registers; where rows are kept, from what this thread keeps of them.
     Load {
         target: VarId,
+        source: Access,
+        kept: Option<KeptId>,
+    },
+    /// global → what this thread keeps of the tile, asynchronously.
+    Keep {
+        kept: KeptId,
         source: Access,
     },
     /// registers → global
@@ -431,6 +463,14 @@ impl Program {
     }
     pub fn shared(&self, id: SharedId) -> &Shared {
         &self.shared[id.0 as usize]
+    }
+    pub fn kept(&self, id: KeptId) -> Option<&KeptTile> {
+        self.kept.as_ref().and_then(|rows| rows.tiles.get(id.0))
+    }
+    /// Bytes that all threads keep of a tile.
+    pub fn kept_bytes(&self, tile: &KeptTile) -> u32 {
+        let layout = self.layout(tile.layout);
+        layout.rows * layout.cols * tile.dtype.bytes()
     }
     pub fn block(&self, axis: AxisId) -> Option<u32> {
         self.blocks.iter().find(|(a, _)| *a == axis).map(|(_, b)| *b)

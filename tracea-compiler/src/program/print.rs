@@ -23,6 +23,11 @@ impl fmt::Display for Program {
                 shared.offset
             )?;
         }
+        if let Some(rows) = &self.kept {
+            let tiles: Vec<String> =
+                rows.tiles.iter().map(|tile| format!("{} by {}", tile.name, self.layout(tile.layout).name)).collect();
+            writeln!(f, "keeps {}, at most {} blocks of {}", tiles.join(", "), rows.most_blocks, rows.columns)?;
+        }
         if let Some(producer) = &self.producer {
             writeln!(f, "producer, {} threads", producer.threads)?;
             self.stmts(f, &producer.body, 1)?;
@@ -71,8 +76,15 @@ impl Program {
                 }
                 Stmt::Advance(counter) => write!(f, "advance {counter}")?,
                 Stmt::DotWait { pending, .. } => write!(f, "wait for dots, {pending} pending")?,
-                Stmt::Load { target, source } => {
-                    write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?
+                Stmt::Load { target, source, kept } => {
+                    write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?;
+                    if let Some(tile) = kept.and_then(|id| self.kept(id)) {
+                        write!(f, " or {}", tile.name)?
+                    }
+                }
+                Stmt::Keep { kept, source } => {
+                    let name = self.kept(*kept).map_or("", |tile| &tile.name);
+                    write!(f, "keep {name} <- {}", self.access(source))?
                 }
                 Stmt::Store { value, target, staging } => {
                     write!(f, "store {} <- {}", self.access(target), self.var(*value).name)?;

@@ -104,7 +104,9 @@ pub fn has_chain(nest: &Nest, facts: &Facts) -> bool {
 }
 
 fn warps(nest: &Nest, facts: &Facts) -> (u32, u32) {
-    if facts.dots.is_empty() || facts.dots.iter().any(|dot| dot.dtype == crate::nest::Dtype::F32) {
+    if facts.dots.is_empty() && loops_over_columns(nest, &roles(nest, facts)) {
+        (4, 1)
+    } else if facts.dots.is_empty() || facts.dots.iter().any(|dot| dot.dtype == crate::nest::Dtype::F32) {
         (4, 2)
     } else if has_chain(nest, facts) {
         (8, 1)
@@ -164,7 +166,9 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         // Two contiguous axes change places somewhere: a square tile serves both sides.
         (_, true, true) if contiguous > 1 => 64,
         (_, true, true) => 256,
-        (_, true, false) => 1024,
+        // A warp a row, 16 elements a thread: registers for many warps, and no barrier in a reduction.
+        (_, true, false) => 512,
+        (_, false, true) if loops_over_columns(nest, roles) => 4,
         (_, false, true) => 8,
         (_, false, false) => 32,
     };
@@ -172,6 +176,35 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         Some(size) if role.contiguous => wanted.min(size.next_power_of_two().max(if tiled == 1 { 256 } else { 32 })),
         _ => wanted,
     }
+}
+
+/// Whether rows are walked through, block of columns by block of columns.
+fn loops_over_columns(nest: &Nest, roles: &[Roles]) -> bool {
+    let tiled = |index: usize| nest.axes[index].kind == AxisKind::Tiled && !nest.grid.contains(&AxisId(index as u32));
+    (0..nest.axes.len()).any(|index| tiled(index) && roles[index].contiguous)
+}
+
+/// The same kernel with all threads on one long row, where a loop walks through rows: few rows, or rows that are long, would
+/// leave too little under way at a warp a row.
+pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    let roles = roles(nest, facts);
+    if !facts.dots.is_empty() || !loops_over_columns(nest, &roles) {
+        return None;
+    }
+    let mut long = schedule.clone();
+    let mut shared_rows = false;
+    for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
+        match (nest.grid.contains(&AxisId(index as u32)), roles[index].contiguous) {
+            (true, false) => {
+                shared_rows |= schedule.blocks[index] > Some(1);
+                long.blocks[index] = Some(1);
+            }
+            (false, true) => long.blocks[index] = schedule.blocks[index].map(|block| 4 * block),
+            _ => return None,
+        }
+    }
+    long.why = "a row to a block, for long rows".into();
+    shared_rows.then_some(long)
 }
 
 /// What a thread's values may take of its registers; addresses and loop counters need the rest. Consumers of a ring copy

@@ -8,8 +8,9 @@ use super::Schedule;
 use super::target::Pipeline;
 use crate::lower::analysis::{Facts, OperandSource};
 use crate::lower::extent_dims;
-use crate::nest::{AxisId, AxisKind, Nest};
+use crate::nest::{AxisId, AxisKind, Block, Nest, Op, Stmt};
 use crate::plan::{Cost, GridAxis, StepCost};
+use crate::program::{Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
 const L2_BYTES: u32 = 48;
@@ -18,14 +19,30 @@ const START: u32 = 1500;
 /// Bytes a cycle on an accumulator's way out.
 const STORE_BYTES: u32 = 16;
 
-pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
+/// Lanes that a multiprocessor serves in a cycle.
+const LANES: u32 = 128;
+/// Cycles between two instructions of a warp that runs alone: most wait for the one before.
+const ALONE: u32 = 3;
+/// A tile's way from memory, where nothing has brought it before.
+const MEMORY: u32 = 800;
+/// Registers that a thread needs besides its values: addresses, counters, what instructions pass on.
+const OTHER_REGISTERS: u32 = 16;
+
+pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
+    match facts.dots.is_empty() {
+        true => of_rows(nest, schedule, program),
+        false => of_dots(nest, facts, schedule),
+    }
+}
+
+fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
     // Operations a cycle, dense; mma.sync reaches about five eighths of wgmma on the same cores.
     let rate = match schedule.target.pipeline {
         Pipeline::WarpRoles => 4096,
         Pipeline::CommitGroups => 2560,
     };
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-    let mut cost = Cost { once: START, steps: Vec::new() };
+    let mut cost = Cost { once: START, resident: 1, steps: Vec::new() };
     for dot in &facts.dots {
         let multiply = 2 * block(dot.m) * block(dot.n) / rate * block(dot.k) * dot.dtype.bytes() / 2;
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
@@ -33,16 +50,64 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             .filter(|(source, _)| matches!(source, OperandSource::Tensor { .. }))
             .map(|(_, other)| block(other) * block(dot.k) * dot.dtype.bytes() / L2_BYTES)
             .sum();
-        let over = dot
-            .loops
-            .iter()
-            .map(|axis| {
-                let each = nest.axis(*axis).kind == AxisKind::Each;
-                GridAxis { dims: extent_dims(&nest.axis(*axis).extent), block: if each { 1 } else { block(*axis) } }
-            })
-            .collect();
-        cost.steps.push(StepCost { cycles: multiply.max(read).max(1), over });
+        let cycles = multiply.max(read).max(1);
+        cost.steps.push(StepCost { latency: cycles, work: cycles, over: over(nest, schedule, &dot.loops) });
         cost.once = cost.once.max(START + block(dot.m) * block(dot.n) * 2 / STORE_BYTES);
     }
     cost
+}
+
+/// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
+fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
+    let threads = schedule.threads();
+    let registers = (pressure::peak(program) + OTHER_REGISTERS).max(32);
+    let resident = (65536 / registers).min(2048) / threads;
+    let mut cost = Cost { once: START, resident: resident.max(1), steps: Vec::new() };
+    add_block(nest, schedule, &nest.body, &mut Vec::new(), &mut cost);
+    cost
+}
+
+fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<AxisId>, cost: &mut Cost) {
+    let (mut instructions, mut loads) = (0u32, false);
+    for stmt in &body.stmts {
+        match stmt {
+            Stmt::Value(id) => {
+                let value = nest.value(*id);
+                let elements: u32 = value.ty.axes.iter().filter_map(|axis| schedule.blocks[axis.index()]).product();
+                instructions = instructions.saturating_add(elements.saturating_mul(instructions_of(&value.op)));
+                loads |= matches!(value.op, Op::Load { .. });
+            }
+            Stmt::Loop(inner) => {
+                loops.push(inner.axis);
+                add_block(nest, schedule, &inner.body, loops, cost);
+                loops.pop();
+            }
+            Stmt::Store { .. } => {}
+        }
+    }
+    if instructions > 0 {
+        let each = instructions / schedule.threads();
+        let latency = each.saturating_mul(ALONE) + if loads { MEMORY / 2 } else { 0 };
+        cost.steps.push(StepCost { latency, work: instructions / LANES, over: over(nest, schedule, loops) });
+    }
+}
+
+fn instructions_of(op: &Op) -> u32 {
+    match op {
+        Op::Unary(..) => 3,
+        Op::Call(..) => 12,
+        Op::Binary(..) | Op::Compare(..) | Op::Select(..) | Op::Cast(_) | Op::Load { .. } => 1,
+        // A comparison to the running value and its share of the shuffles.
+        Op::Reduce(..) => 2,
+        _ => 0,
+    }
+}
+
+fn over(nest: &Nest, schedule: &Schedule, loops: &[AxisId]) -> Vec<GridAxis> {
+    let blocks = |axis: &AxisId| {
+        let each = nest.axis(*axis).kind == AxisKind::Each;
+        let block = if each { 1 } else { schedule.blocks[axis.index()].unwrap_or(1) };
+        GridAxis { dims: extent_dims(&nest.axis(*axis).extent), block }
+    };
+    loops.iter().map(blocks).collect()
 }

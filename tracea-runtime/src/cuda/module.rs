@@ -19,13 +19,10 @@ const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 pub(crate) struct LoadedKernel {
     function: sys::CUfunction,
     threads: u32,
-    shared_bytes: u32,
     /// Registers a thread.
     pub registers: u32,
     pub local_bytes: u32,
     pub static_shared_bytes: u32,
-    /// Blocks that one multiprocessor holds at a time.
-    pub blocks_per_multiprocessor: u32,
 }
 
 // SAFETY: a function handle is an address in the driver, which any thread may launch once the context is current there.
@@ -94,44 +91,54 @@ fn load_cubin(gpu: &Gpu, variant: &Variant, cubin: &[u8]) -> Result<LoadedKernel
             .doing("reading a kernel's attributes")?;
         Ok(value.unsigned_abs())
     };
-    if variant.shared_bytes > SHARED_WITHOUT_ASKING {
-        let bytes = variant.shared_bytes as c_int;
+    let shared_bytes = variant.most_shared_bytes();
+    if shared_bytes > SHARED_WITHOUT_ASKING {
+        let bytes = shared_bytes as c_int;
         // SAFETY: the function is alive; the attribute takes a number of bytes.
         unsafe { sys::cuFuncSetAttribute(function, Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes) }
             .result()
             .doing("asking for shared memory")?;
     }
-    let mut blocks: c_int = 0;
-    // SAFETY: the function is alive and the pointer valid for a write.
-    unsafe {
-        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
-            &mut blocks,
-            function,
-            variant.threads as c_int,
-            variant.shared_bytes as usize,
-        )
-    }
-    .result()
-    .doing("asking for a kernel's occupancy")?;
     Ok(LoadedKernel {
         function,
         threads: variant.threads,
-        shared_bytes: variant.shared_bytes,
         registers: attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
         local_bytes: attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
         static_shared_bytes: attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-        blocks_per_multiprocessor: blocks.unsigned_abs(),
     })
 }
 
 impl LoadedKernel {
-    /// Enqueues `blocks` thread blocks with these parameters.
+    /// Blocks with so much shared memory that one multiprocessor holds at a time. The context is current.
+    pub fn blocks_per_multiprocessor(&self, shared_bytes: u32) -> Result<u32> {
+        let mut blocks: c_int = 0;
+        // SAFETY: the function is alive and the pointer valid for a write.
+        unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                self.function,
+                self.threads as c_int,
+                shared_bytes as usize,
+            )
+        }
+        .result()
+        .doing("asking for a kernel's occupancy")?;
+        Ok(blocks.unsigned_abs())
+    }
+
+    /// Enqueues `blocks` thread blocks, each with so much dynamic shared memory, with these parameters.
     ///
     /// # Safety
     ///
     /// The context is current, `parameters` points to what the kernel's signature asks for, one value after the other, and every
     /// address in them stays valid, for the accesses of the kernel, until the stream has run it.
-    pub unsafe fn enqueue(&self, stream: &CudaStream, blocks: u32, parameters: &mut [*mut c_void]) -> Result<()> {
+    pub unsafe fn enqueue(
+        &self,
+        stream: &CudaStream,
+        blocks: u32,
+        shared_bytes: u32,
+        parameters: &mut [*mut c_void],
+    ) -> Result<()> {
         // SAFETY: the caller vouches for parameters and addresses; the driver copies the values during the call.
         unsafe {
             sys::cuLaunchKernel(
@@ -142,7 +149,7 @@ impl LoadedKernel {
                 self.threads,
                 1,
                 1,
-                self.shared_bytes,
+                shared_bytes,
                 stream.cu_stream(),
                 parameters.as_mut_ptr(),
                 std::ptr::null_mut(),

@@ -54,19 +54,20 @@ impl Launch<'_> {
         let loaded = self.loaded(&checks, &plan, gpu)?;
         let variant = plan.variant;
         write_schedule(out, variant);
-        let resident = loaded.blocks_per_multiprocessor * gpu.multiprocessors;
+        let each = loaded.blocks_per_multiprocessor(plan.shared_bytes)?;
+        let resident = each * gpu.multiprocessors;
         let waves = f64::from(plan.blocks) / f64::from(resident.max(1));
         let _ = writeln!(
             out,
             "  grid       {} blocks of {} threads, {waves:.2} waves ({} on each of {} multiprocessors)",
-            plan.blocks, variant.threads, loaded.blocks_per_multiprocessor, gpu.multiprocessors
+            plan.blocks, variant.threads, each, gpu.multiprocessors
         );
         let spilled = match loaded.local_bytes {
             0 => "none in memory".to_owned(),
             bytes => format!("{bytes} bytes in memory"),
         };
         let _ = writeln!(out, "  registers  {} a thread, {spilled}", loaded.registers);
-        let shared = variant.shared_bytes + loaded.static_shared_bytes;
+        let shared = plan.shared_bytes + loaded.static_shared_bytes;
         let _ = writeln!(out, "  shared     {:.1} KiB a block", f64::from(shared) / 1024.0);
         let bytes = bytes_moved(self.tensors.iter()) as f64;
         let _ = writeln!(

@@ -4,7 +4,7 @@ use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors, check_index};
 use super::tensor_map::tensor_map;
 use crate::error::{Error, Result};
-use crate::plan::{Arg, GridAxis, Variant};
+use crate::plan::{Arg, GridAxis, Kept, Variant};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -46,6 +46,16 @@ pub(crate) fn blocks(axis: &GridAxis, sizes: &Sizes) -> u64 {
     sizes.product(axis.dims).div_ceil(u64::from(axis.block.max(1)))
 }
 
+/// Blocks of columns that threads keep.
+fn kept_blocks(kept: &Kept, sizes: &Sizes) -> u32 {
+    blocks(&kept.columns, sizes).min(u64::from(kept.most_blocks)) as u32
+}
+
+/// Dynamic shared memory of a launch, bytes.
+pub(crate) fn shared_bytes(variant: &Variant, sizes: &Sizes) -> u32 {
+    variant.shared_bytes_with(variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes)))
+}
+
 /// Blocks of a launch; 0 where there is nothing to do.
 pub(super) fn grid(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> Result<u32> {
     let mut total = 1u64;
@@ -66,7 +76,7 @@ impl Parameters {
     pub fn pack(&mut self, variant: &Variant, sizes: &Sizes, tensors: &Tensors<'_>, scalars: &Scalars) -> Result<()> {
         for arg in variant.args {
             let before = self.len;
-            self.push(arg, sizes, tensors, scalars)?;
+            self.push(arg, variant, sizes, tensors, scalars)?;
             let Some(start) = self.starts.get_mut(self.count) else {
                 return Err(Error::Shape(format!(
                     "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
@@ -91,7 +101,14 @@ impl Parameters {
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
     }
 
-    fn push(&mut self, arg: &Arg, sizes: &Sizes, tensors: &Tensors<'_>, scalars: &Scalars) -> Result<()> {
+    fn push(
+        &mut self,
+        arg: &Arg,
+        variant: &Variant,
+        sizes: &Sizes,
+        tensors: &Tensors<'_>,
+        scalars: &Scalars,
+    ) -> Result<()> {
         match *arg {
             Arg::Pointer(tensor) => match tensors.get(tensor) {
                 Some(tensor) => self.put(&tensor.device_address().to_ne_bytes(), 8),
@@ -111,6 +128,10 @@ impl Parameters {
             },
             Arg::DivideByDims(dims) => self.put_fast_div(sizes.product(dims)),
             Arg::DivideByBlocks(axis) => self.put_fast_div(blocks(&axis, sizes)),
+            Arg::KeptColumns => {
+                let columns = variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes) * kept.columns.block);
+                self.put(&(columns as i32).to_ne_bytes(), 4)
+            }
             Arg::TensorMap { tensor, boxes } => match tensors.get(tensor) {
                 Some(tensor) => self.put(&tensor_map(tensor, boxes)?, 64),
                 None => unplanned(),
@@ -142,7 +163,7 @@ impl Parameters {
 fn alignment(arg: &Arg) -> usize {
     match arg {
         Arg::Pointer(_) | Arg::Stride(..) => 8,
-        Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
+        Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) | Arg::KeptColumns => 4,
         Arg::TensorMap { .. } => 64,
     }
 }
@@ -201,8 +222,9 @@ mod tests {
             entry: "k",
             threads: 128,
             shared_bytes: 0,
+            kept: None,
             grid: &[GridAxis { dims: &[0], block: 2 }, GridAxis { dims: &[1], block: 1 }],
-            cost: Cost { once: 0, steps: &[] },
+            cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[
                 Arg::Extent(1),
                 Arg::Pointer(0),

@@ -2,7 +2,7 @@
 
 use super::Launch;
 use super::check::Sizes;
-use super::params::blocks;
+use super::params::{blocks, shared_bytes};
 use crate::cuda::Gpu;
 use crate::error::{Error, Result};
 use crate::plan::{GridAxis, Instance, KernelDef, Key, Variant};
@@ -55,7 +55,7 @@ impl Launch<'_> {
         let picked = match &self.schedule {
             // The first of the equal ones: a portfolio's widest comes first.
             ScheduleChoice::Best => candidates.clone().min_by_key(|(_, variant)| {
-                (std::cmp::Reverse(newness(variant.target)), predicted_cycles(variant, sizes, gpu.multiprocessors))
+                (std::cmp::Reverse(newness(variant.target)), predicted_cycles(variant, sizes, gpu))
             }),
             ScheduleChoice::Index(index) => candidates.clone().find(|(position, _)| position == index),
             ScheduleChoice::Named(name) => candidates.clone().find(|(_, variant)| {
@@ -74,7 +74,8 @@ impl Launch<'_> {
                 [] => "it was lowered for the CPU only -- run it there".to_owned(),
                 variants => {
                     let needs = variants.iter().map(|variant| {
-                        format!("{} with {} KiB of shared memory", variant.target, variant.shared_bytes.div_ceil(1024))
+                        let kib = variant.most_shared_bytes().div_ceil(1024);
+                        format!("{} with {kib} KiB of shared memory", variant.target)
                     });
                     format!(
                         "it was lowered for {} -- add a schedule for this device",
@@ -93,13 +94,24 @@ impl Launch<'_> {
     }
 }
 
-/// The model's time for the whole grid: waves of blocks, one block a multiprocessor at a time.
-pub(super) fn predicted_cycles(variant: &Variant, sizes: &Sizes, multiprocessors: u32) -> u64 {
+/// The model's time for the whole grid: as many waves as it takes, each as long as one block on its own, but no less than all
+/// the work that comes to one multiprocessor.
+pub(super) fn predicted_cycles(variant: &Variant, sizes: &Sizes, gpu: &Gpu) -> u64 {
     let count = |axes: &[GridAxis]| axes.iter().fold(1u64, |all, axis| all.saturating_mul(blocks(axis, sizes)));
-    let steps = variant.cost.steps.iter().map(|step| u64::from(step.cycles).saturating_mul(count(step.over)));
-    let block = steps.fold(u64::from(variant.cost.once), u64::saturating_add);
-    count(variant.grid).div_ceil(u64::from(multiprocessors.max(1))).saturating_mul(block)
+    let (mut latency, mut work) = (u64::from(variant.cost.once), 0u64);
+    for step in variant.cost.steps {
+        let steps = count(step.over);
+        latency = latency.saturating_add(u64::from(step.latency).saturating_mul(steps));
+        work = work.saturating_add(u64::from(step.work).saturating_mul(steps));
+    }
+    let each = count(variant.grid).div_ceil(u64::from(gpu.multiprocessors.max(1)));
+    let by_shared = (gpu.block_shared_bytes + SHARED_OF_A_BLOCK) / (shared_bytes(variant, sizes) + SHARED_OF_A_BLOCK);
+    let resident = variant.cost.resident.min(by_shared).max(1);
+    each.div_ceil(u64::from(resident)).saturating_mul(latency).max(each.saturating_mul(work))
 }
+
+/// What the driver takes of a multiprocessor's shared memory for each block.
+const SHARED_OF_A_BLOCK: u32 = 1024;
 
 /// The variants that a device runs, with their positions among all.
 pub(super) fn candidates(
@@ -107,7 +119,8 @@ pub(super) fn candidates(
     instance: &'static Instance,
 ) -> impl Iterator<Item = (usize, &'static Variant)> + Clone {
     let (capability, shared_bytes) = (gpu.capability, gpu.block_shared_bytes);
-    let runs = move |variant: &Variant| supports(capability, variant.target) && variant.shared_bytes <= shared_bytes;
+    let runs =
+        move |variant: &Variant| supports(capability, variant.target) && variant.most_shared_bytes() <= shared_bytes;
     instance.variants.iter().enumerate().filter(move |(_, variant)| runs(variant))
 }
 

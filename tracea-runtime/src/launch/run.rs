@@ -3,7 +3,7 @@
 use super::Launch;
 use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
-use super::params::{Parameters, grid};
+use super::params::{Parameters, grid, shared_bytes};
 use super::slot::LoadKey;
 use super::tensor_map::alignment_of;
 use crate::cuda::{Checked, Gpu, LoadedKernel, load};
@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub variant: &'static Variant,
     pub variant_index: usize,
     pub blocks: u32,
+    /// Dynamic shared memory of each.
+    pub shared_bytes: u32,
     pub alignment: [u32; super::MAX_TENSORS],
 }
 
@@ -106,7 +108,8 @@ impl Launch<'_> {
                 *slot = alignment_of(raw);
             }
         }
-        Ok(Plan { variant, variant_index, blocks, alignment })
+        let shared_bytes = shared_bytes(variant, &checks.sizes);
+        Ok(Plan { variant, variant_index, blocks, shared_bytes, alignment })
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
@@ -137,7 +140,7 @@ impl Launch<'_> {
         }
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.
-        unsafe { loaded.enqueue(stream, plan.blocks, &mut parameters.pointers())? };
+        unsafe { loaded.enqueue(stream, plan.blocks, plan.shared_bytes, &mut parameters.pointers())? };
         for other in self.other_streams(stream) {
             other.join(stream).doing("ordering two streams")?;
         }

@@ -134,10 +134,10 @@ impl Real for B {
         B::exact(f64::from(value as f32))
     }
     fn exp(self) -> B {
-        self.growing(f64::exp, FUNCTION).scaled_argument(self.value)
+        self.growing(f64::exp, FUNCTION).scaled_argument(self.value).flushed(self.value)
     }
     fn exp2(self) -> B {
-        self.growing(f64::exp2, FUNCTION)
+        self.growing(f64::exp2, FUNCTION).flushed(self.value)
     }
     fn log(self) -> B {
         self.growing_from_zero(f64::ln, FUNCTION).near_one(self.value)
@@ -220,6 +220,15 @@ impl B {
             return self;
         }
         B::with_error(self.value, self.error + self.value * argument.abs() * 2.0 * F32_UNIT)
+    }
+
+    /// The device gives 0 for a power below the least normal number.
+    fn flushed(self, argument: f64) -> B {
+        let least = f64::from(f32::MIN_POSITIVE);
+        match argument.is_finite() && self.value - self.error < least {
+            true => B::with_error(self.value, self.error + least),
+            false => self,
+        }
     }
 
     /// A logarithm by way of another base is right near 1 only absolutely.

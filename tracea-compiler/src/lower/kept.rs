@@ -1,0 +1,216 @@
+//! Rows that several loops read: which of them threads keep in shared memory on their way through.
+//!
+//! ```text
+//! for j { m = max(m, x[(i, j)]) }          for j0 { keep x }     all of a row on its way at once
+//! for j { y[(i, j)] = x[(i, j)] - m }      wait
+//! ```
+//! becomes the copies on the right and, after them, both loops with their loads from what was kept. A thread keeps exactly the
+//! elements that its registers will hold, so that nobody waits for anybody else.
+
+use super::Lowering;
+use super::analysis::mentions;
+use crate::nest::{AxisId, Block, Int, Loop, Op, Stmt as NestStmt, TensorId, ValueId};
+use crate::plan;
+use crate::program::layout::LayoutId;
+use crate::program::{AccessForm, Domain, IntText, KeptId, KeptRows, KeptTile, Param, ParamType, Stmt};
+
+/// Bytes that a block may keep: enough for long rows, few enough for several blocks on a multiprocessor.
+const MOST_BYTES: u32 = 64 * 1024;
+
+/// One loop's read of a row's tile.
+struct Read<'n> {
+    value: ValueId,
+    tensor: TensorId,
+    index: &'n [Int],
+    axis: AxisId,
+    layout: LayoutId,
+}
+
+impl Lowering<'_> {
+    /// Decides what the loops of a block keep; the first loop that reads any of it, if one does.
+    pub fn choose_kept(&mut self, block: &Block) -> Option<AxisId> {
+        if !self.facts.dots.is_empty() || self.program.kept.is_some() {
+            return None;
+        }
+        let loops = block.stmts.iter().filter_map(|stmt| match stmt {
+            NestStmt::Loop(inner) if inner.from.is_none() && inner.until.is_none() => Some(inner),
+            _ => None,
+        });
+        let reads: Vec<Read> = loops.flat_map(|inner| self.reads_of_rows(inner)).collect();
+        let shared: Vec<Vec<&Read>> = self.read_again(&reads);
+        let first = shared.first()?.first()?;
+        let (axis, first_block) = (first.axis, self.schedule.blocks[first.axis.index()]?);
+        let extent = &self.nest.axis(axis).extent;
+        let mut tiles = Vec::new();
+        let mut values = Vec::new();
+        for group in &shared {
+            let read = group[0];
+            let like_first = self.nest.axis(read.axis).extent == *extent
+                && self.schedule.blocks[read.axis.index()] == Some(first_block);
+            if like_first {
+                values.extend(group.iter().map(|read| (read.value, KeptId(tiles.len()))));
+                let tensor = self.nest.tensor(read.tensor);
+                let name = self.names.fresh(&format!("{}_kept", tensor.name));
+                tiles.push(KeptTile { name, dtype: tensor.dtype, layout: read.layout });
+            }
+        }
+        let bytes: u32 = tiles.iter().map(|tile| self.program.kept_bytes(tile)).sum();
+        if bytes > MOST_BYTES {
+            return None;
+        }
+        let columns = self.names.fresh(&format!("{}_kept", self.names.axis(axis)));
+        self.kept_values.extend(values);
+        self.program.params.push(Param { name: columns.clone(), ty: ParamType::Int, arg: plan::Arg::KeptColumns });
+        self.program.kept = Some(KeptRows { axis, columns, most_blocks: MOST_BYTES / bytes, tiles });
+        Some(axis)
+    }
+
+    /// Brings what is kept: each tile once, by the first value that reads it.
+    pub fn fill_kept(&mut self, axis: AxisId) {
+        let Some(rows) = self.program.kept.clone() else { return };
+        let outer = std::mem::take(&mut self.out);
+        for at in 0..rows.tiles.len() {
+            let first = self.kept_values.iter().find(|(_, id)| id.0 == at).map(|(value, _)| *value);
+            let Some(Op::Load { tensor, index }) = first.map(|value| &self.nest.value(value).op) else { continue };
+            let layout = self.program.layout(rows.tiles[at].layout);
+            let (row_axis, own) = (layout.row_axis, index.last().cloned());
+            let index: Vec<Int> =
+                index.iter().map(|int| if Some(int) == own.as_ref() { Int::Axis(axis) } else { int.clone() }).collect();
+            let source = self.access(*tensor, &index, row_axis, Some(axis));
+            self.promise("LDGSTS");
+            self.out.push(Stmt::Keep { kept: KeptId(at), source });
+        }
+        let body = std::mem::replace(&mut self.out, outer);
+        self.out.push(Stmt::For {
+            var: format!("{}0", self.names.axis(axis)),
+            from: IntText::Const(0),
+            until: IntText::Name(rows.columns),
+            step: self.schedule.blocks[axis.index()].unwrap_or(1),
+            unroll: false,
+            body,
+        });
+        self.out.push(Stmt::Commit);
+        self.out.push(Stmt::Wait(0));
+    }
+
+    /// The loads of a loop over columns that read rows from end to end.
+    fn reads_of_rows<'n>(&mut self, inner: &'n Loop) -> Vec<Read<'n>>
+    where
+        Self: 'n,
+    {
+        let mut reads = Vec::new();
+        for stmt in &inner.body.stmts {
+            let NestStmt::Value(value) = stmt else { continue };
+            let Op::Load { tensor, index } = &self.nest.value(*value).op else { continue };
+            let Domain::Tile(layout) = self.domain(*value) else { continue };
+            let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
+            let along = cols == inner.axis && !self.nest.tensor(*tensor).mutable;
+            if along && matches!(self.access(*tensor, index, rows, Some(cols)).form, AccessForm::Contiguous { .. }) {
+                reads.push(Read { value: *value, tensor: *tensor, index, axis: inner.axis, layout });
+            }
+        }
+        reads
+    }
+
+    /// Reads of the same elements by different loops, together.
+    fn read_again<'r, 'n>(&self, reads: &'r [Read<'n>]) -> Vec<Vec<&'r Read<'n>>> {
+        let mut groups: Vec<Vec<&Read>> = Vec::new();
+        for read in reads {
+            match groups.iter_mut().find(|group| self.same_rows(group[0], read)) {
+                Some(group) => group.push(read),
+                None => groups.push(vec![read]),
+            }
+        }
+        groups.retain(|group| group.iter().any(|read| read.axis != group[0].axis));
+        groups
+    }
+
+    fn same_rows(&self, a: &Read, b: &Read) -> bool {
+        let (la, lb) = (self.program.layout(a.layout), self.program.layout(b.layout));
+        a.tensor == b.tensor
+            && (la.kind, la.row_axis, la.rows, la.cols) == (lb.kind, lb.row_axis, lb.rows, lb.cols)
+            && self.nest.axis(a.axis).extent == self.nest.axis(b.axis).extent
+            && a.index.len() == b.index.len()
+            && a.index
+                .iter()
+                .zip(b.index)
+                .all(|(x, y)| x == y && !mentions(x, a.axis) || (x, y) == (&Int::Axis(a.axis), &Int::Axis(b.axis)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{cuda, lines, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn rows(params: TokenStream, body: TokenStream) -> TokenStream {
+        quote! {
+            #[schedule(sm_80, i = 4, j = 512)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, #params y: &mut Tensor<f16, (M, N)>) {
+                tile!(for i in M { #body });
+            }
+        }
+    }
+
+    fn centred() -> TokenStream {
+        quote! {
+            let mut total = zeros::<f32>(i);
+            tile!(for j in N { total += x[(i, j)].to::<f32>().row_sum(); });
+            tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() - total).to(); });
+        }
+    }
+
+    #[test]
+    fn rows_that_two_loops_read_are_kept() {
+        let program = program(rows(quote!(), centred()));
+        let kept = program.kept.as_ref().expect("kept rows");
+        assert_eq!((kept.tiles.len(), kept.most_blocks), (1, 16));
+        let lines = lines(&program);
+        let of_x: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.contains("x by rows")).collect();
+        assert_eq!(
+            of_x,
+            ["keep x_kept <- x by rows", "load x_tile <- x by rows or x_kept", "load x_tile_2 <- x by rows or x_kept"]
+        );
+        assert!(!lines.contains(&"barrier".to_string()), "a thread reads what it kept itself: {lines:?}");
+    }
+
+    #[test]
+    fn rows_that_are_read_once_are_not_kept() {
+        let once = quote!(tile!(for j in N { y[(i, j)] = x[(i, j)]; }););
+        assert!(program(rows(quote!(), once)).kept.is_none());
+        let different = quote! {
+            let mut total = zeros::<f32>(i);
+            tile!(for j in N { total += x[(i, j)].to::<f32>().row_sum(); });
+            tile!(for j in N { y[(i, j)] = (z[(i, j)].to::<f32>() - total).to(); });
+        };
+        assert!(program(rows(quote!(z: &Tensor<f16, (M, N)>,), different)).kept.is_none());
+    }
+
+    #[test]
+    fn rows_of_other_coordinates_are_other_rows() {
+        let shifted = quote! {
+            let mut total = zeros::<f32>(i);
+            tile!(for j in N { total += x[(i, j)].to::<f32>().row_sum(); });
+            tile!(for j in N { y[(i, j)] = (x[(i - 1, j)].to::<f32>() - total).to(); });
+        };
+        assert!(program(rows(quote!(), shifted)).kept.is_none());
+    }
+
+    #[test]
+    fn two_tensors_share_the_room() {
+        let both = quote! {
+            let mut total = zeros::<f32>(i);
+            tile!(for j in N { total += (x[(i, j)].to::<f32>() + z[(i, j)].to::<f32>()).row_sum(); });
+            tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() + z[(i, j)].to::<f32>() - total).to(); });
+        };
+        let kept = program(rows(quote!(z: &Tensor<f16, (M, N)>,), both)).kept.expect("kept rows");
+        assert_eq!((kept.tiles.len(), kept.most_blocks), (2, 8));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_read_again() {
+        let text = cuda(rows(quote!(), centred()));
+        assert!(text.contains("if (j_20 < j_kept) {"), "{text}");
+    }
+}

@@ -1,0 +1,52 @@
+// What a thread keeps of a tile in shared memory: exactly the elements that the layout gives its registers, so that it waits
+// for its own copies alone and needs no barrier.
+#pragma once
+
+#include "tracea/copy.cuh"
+
+namespace tracea {
+
+// Elements in one access to shared memory, and where a thread's n-th such piece lies: beside those of its neighbours.
+template <class L, class T>
+struct KeptPieces {
+    static constexpr int bytes = vector_bytes(16, L::vec * static_cast<int>(sizeof(T)), static_cast<int>(sizeof(T)));
+    static constexpr int count = bytes / static_cast<int>(sizeof(T));
+    static __device__ __forceinline__ int offset(int r) {
+        return (r / count * L::threads + static_cast<int>(threadIdx.x)) * count;
+    }
+};
+
+// global → what this thread keeps, by rows whose pointers are aligned to ALIGN bytes. Of each row, columns [0, valid_cols)
+// exist; the others become 0. cp.async from 4 bytes on: commit and wait before load_kept.
+template <class L, int ALIGN, class T, class Rows>
+__device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) {
+    using Pieces = KeptPieces<L, T>;
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    constexpr int width = vector_bytes(ALIGN, Pieces::bytes, element_bytes), count = width / element_bytes;
+#pragma unroll
+    for (int r = 0; r < L::size; r += count) {
+        const auto from = source(L::row(r));
+        const int col = L::col(r);
+        const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
+        T* const to = kept + Pieces::offset(r) + r % Pieces::count;
+        if constexpr (width >= 4) {
+            cp_async<width>(shared_address(to), from.pointer + col, exist * element_bytes);
+        } else {
+            *to = exist ? from.pointer[col] : T{};
+        }
+    }
+}
+
+// What this thread keeps → registers, converted to the type of x.
+template <class L, class T, class E>
+__device__ __forceinline__ void load_kept(E (&x)[L::size], const T* kept) {
+    using Pieces = KeptPieces<L, T>;
+#pragma unroll
+    for (int r = 0; r < L::size; r += Pieces::count) {
+        const auto piece = load_words<Pieces::bytes>(kept + Pieces::offset(r));
+#pragma unroll
+        for (int i = 0; i < Pieces::count; ++i) x[r + i] = to<E>(element<T>(piece, i));
+    }
+}
+
+}  // namespace tracea
