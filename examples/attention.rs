@@ -73,8 +73,8 @@ fn run<T: Sample, const D: usize>(options: &Options) -> Result<ExitCode, Box<dyn
             ("causal", causal as usize),
         ],
         dtype: options.flags.dtype,
-        flops: 4.0 * (batch * heads * D) as f64 * pairs,
-        bytes: (q.len() + k.len() + v.len() + o.len()) as f64 * options.flags.dtype.bytes(),
+        flops: Some(4.0 * (batch * heads * D) as f64 * pairs),
+        bytes: (q.len() + k.len() + v.len() + o.len()) * size_of::<T>(),
     };
     let scale = 1.0 / (D as f32).sqrt();
     bench.run(work, attention(&q, &k, &v, &mut o, scale, causal))

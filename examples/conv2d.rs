@@ -83,8 +83,8 @@ fn run<T: Sample>(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
             ("dilation", dilation),
         ],
         dtype: options.flags.dtype,
-        flops: 2.0 * (n * p * q) as f64 * (k * rs * rs * c) as f64,
-        bytes: (x.len() + weights.len() + bias.len() + y.len()) as f64 * options.flags.dtype.bytes(),
+        flops: Some(2.0 * (n * p * q) as f64 * (k * rs * rs * c) as f64),
+        bytes: (x.len() + weights.len() + bias.len() + y.len()) * size_of::<T>(),
     };
     let (stride, pad, dilation) = (i32::try_from(stride)?, i32::try_from(pad)?, i32::try_from(dilation)?);
     let launch = match options.act {

@@ -147,8 +147,8 @@ fn run<T: Sample>(options: &Options, product: Product<T>) -> Result<ExitCode, Bo
         kernel: format!("gemm_{}{}{}", letter(ta), letter(tb), options.act.suffix()),
         shape: vec![("m", m), ("n", n), ("k", k)],
         dtype: options.flags.dtype,
-        flops: 2.0 * m as f64 * n as f64 * k as f64,
-        bytes: (a.len() + b.len() + c.len()) as f64 * options.flags.dtype.bytes(),
+        flops: Some(2.0 * m as f64 * n as f64 * k as f64),
+        bytes: (a.len() + b.len() + c.len()) * size_of::<T>(),
     };
     bench.run(work, product(options, &a, &b, &mut c)?)
 }

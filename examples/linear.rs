@@ -127,8 +127,8 @@ fn run<T: Sample>(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
         kernel: format!("linear{}{}", act.suffix(), if options.residual { "_residual" } else { "" }),
         shape: vec![("m", m), ("n", n), ("k", k)],
         dtype: options.flags.dtype,
-        flops: 2.0 * m as f64 * n as f64 * k as f64,
-        bytes: elements as f64 * options.flags.dtype.bytes(),
+        flops: Some(2.0 * m as f64 * n as f64 * k as f64),
+        bytes: elements * size_of::<T>(),
     };
     let launch = match &residual {
         Some(residual) => match act {

@@ -2,10 +2,11 @@
 
     python3 benches/versus/versus.py [--examples FOLDER] [--json FILE] [SUITE ...]
 
-FOLDER holds the release examples (`target/release/examples`, or `examples` in a bundle). Suites: gemm, linear, conv2d, attention, softmax;
+FOLDER holds the release examples (`target/release/examples`, or `examples` in a bundle). Suites: gemm, linear, conv2d, attention, memory;
 all by default. Inputs are normal random numbers, the L2 cache is flushed between runs, medians are compared. Peers: cuBLAS through `@`,
-torch.compile for fused epilogues, cuDNN's conv + bias + relu, cuDNN's attention, a device copy for softmax. Every row of Tracea's is verified
-against the same kernel in f64. A ratio over 1 means that Tracea is faster.
+torch.compile for fused epilogues, cuDNN's conv + bias + relu, cuDNN's attention; for kernels without a product a device copy that reads and
+writes as many bytes as they do, which is the bound. Every row of Tracea's is verified against the same kernel in f64. A ratio over 1 means
+that Tracea is faster.
 """
 
 import argparse
@@ -36,7 +37,11 @@ CONV = [
     (8, 512, 64, 512, 3, 1, 1), (8, 320, 64, 320, 3, 1, 1), (8, 1280, 32, 1280, 3, 1, 1), (64, 67, 56, 61, 3, 1, 1),
 ]
 ATTENTION = [(d, s) for d in (64, 128, 256) for s in (512, 1024, 2048, 4096, 8192, 16384)]
-SOFTMAX = [(8192, 1024), (8192, 4096), (4096, 16384), (65536, 512)]
+ROWS = [(8192, 1024), (8192, 4096), (4096, 16384), (65536, 512), (4095, 4097), (8192, 1000)]
+MEMORY = {
+    "softmax": ROWS, "layer-norm": ROWS, "rms-norm": ROWS, "row-sum": ROWS, "col-sum": ROWS, "gelu": [*ROWS, (16384, 16384)],
+    "add": [*ROWS, (16384, 16384)], "transpose": [*ROWS, (16384, 16384)],
+}
 
 
 def normal(*shape):
@@ -47,26 +52,38 @@ def peer_ms(run):
     return triton.testing.do_bench(run, warmup=30, rep=120, return_mode="median")
 
 
+def copy_ms(moved):
+    """A device copy that reads and writes `moved` bytes in all."""
+    source = torch.empty(moved // 2, device="cuda", dtype=torch.uint8)
+    target = torch.empty_like(source)
+    return peer_ms(lambda: target.copy_(source))
+
+
 class Table:
     def __init__(self, examples):
         self.examples = pathlib.Path(examples)
         self.rows = []
 
     def row(self, suite, shape, flop, peer, peer_time, example, *flags):
+        """Without operations to count (`flop` is None) rates are of bytes, and the peer is timed by how many Tracea reports."""
         command = [str(self.examples / example), *map(str, flags), "--time", "--json"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if answer.returncode != 0:
             print(f"{suite:9} {shape:34} failed: {(answer.stderr or answer.stdout).strip()}", flush=True)
             return
         ours = json.loads(answer.stdout)
-        rate = lambda ms: flop / ms / 1e9 if flop else math.nan
+        if flop is None:
+            peer_time = peer_time(ours["bytes"])
+        work, unit = (ours["bytes"], "TB/s") if flop is None else (flop, "TFLOP/s")
+        rate = lambda ms: work / ms / 1e9
         row = {
-            "suite": suite, "shape": shape, "peer": peer, "peer_ms": peer_time, "peer_tflops": rate(peer_time), "ms": ours["ms"],
-            "tflops": rate(ours["ms"]), "ratio": peer_time / ours["ms"], "verified": ours["verified"], "schedule": ours["schedule"],
+            "suite": suite, "shape": shape, "peer": peer, "peer_ms": peer_time, "peer_rate": rate(peer_time), "ms": ours["ms"],
+            "rate": rate(ours["ms"]), "unit": unit, "ratio": peer_time / ours["ms"], "verified": ours["verified"],
+            "schedule": ours["schedule"],
         }
         self.rows.append(row)
         print(
-            f"{suite:9} {shape:34} {row['tflops']:7.1f} {peer:14} {row['peer_tflops']:7.1f}  {row['ratio']:5.2f} x"
+            f"{suite:9} {shape:34} {row['rate']:7.2f} {unit:7} {peer:14} {row['peer_rate']:7.2f}  {row['ratio']:5.2f} x"
             f"  {'verified' if row['verified'] else 'WRONG'}  {row['schedule']}",
             flush=True,
         )
@@ -122,15 +139,14 @@ def attention(table):
             table.row("attention", name, flop, "cuDNN", time, "attention", *flags)
 
 
-def softmax(table):
-    for rows, cols in SOFTMAX:
-        x = normal(rows, cols)
-        y = torch.empty_like(x)
-        time = peer_ms(lambda: y.copy_(x))
-        table.row("softmax", f"{rows} x {cols}", 0, "device copy", time, "softmax", "--rows", rows, "--cols", cols)
+def memory(table):
+    for kernel, shapes in MEMORY.items():
+        for rows, cols in shapes:
+            flags = ["--kernel", kernel, "--rows", rows, "--cols", cols]
+            table.row("memory", f"{kernel} {rows} x {cols}", None, "device copy", copy_ms, "memory", *flags)
 
 
-SUITES = {"gemm": gemm, "linear": linear, "conv2d": conv2d, "attention": attention, "softmax": softmax}
+SUITES = {"gemm": gemm, "linear": linear, "conv2d": conv2d, "attention": attention, "memory": memory}
 
 
 def main():

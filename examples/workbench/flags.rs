@@ -60,15 +60,6 @@ impl fmt::Display for DtypeName {
     }
 }
 
-impl DtypeName {
-    pub fn bytes(self) -> f64 {
-        match self {
-            DtypeName::F16 | DtypeName::Bf16 => 2.0,
-            DtypeName::F32 | DtypeName::Tf32 => 4.0,
-        }
-    }
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 pub enum VerifyMode {
     All,

@@ -20,9 +20,10 @@ pub struct Work {
     pub kernel: String,
     pub shape: Vec<(&'static str, usize)>,
     pub dtype: DtypeName,
-    pub flops: f64,
+    /// None where nothing but the bytes counts.
+    pub flops: Option<f64>,
     /// Moved if everything is read and written once.
-    pub bytes: f64,
+    pub bytes: usize,
 }
 
 pub struct Workbench<'f> {

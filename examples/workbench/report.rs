@@ -16,14 +16,13 @@ pub struct Report {
     schedule: String,
     ms: Option<f64>,
     tflops: Option<f64>,
+    bytes: usize,
     gbytes_per_s: Option<f64>,
     max_error: Option<f64>,
     bound: Option<f64>,
     verified: Option<bool>,
     #[serde(skip)]
-    flops: f64,
-    #[serde(skip)]
-    bytes: f64,
+    flops: Option<f64>,
     #[serde(skip)]
     runs: usize,
     /// What was compared, for people.
@@ -43,12 +42,12 @@ impl Report {
             schedule,
             ms: None,
             tflops: None,
+            bytes: work.bytes,
             gbytes_per_s: None,
             max_error: None,
             bound: None,
             verified: None,
             flops: work.flops,
-            bytes: work.bytes,
             runs: 0,
             checked: String::new(),
             mismatch: None,
@@ -79,8 +78,8 @@ impl Report {
     pub fn timed(&mut self, timing: &Timing) {
         let seconds = timing.median_ms * 1e-3;
         self.ms = Some(timing.median_ms);
-        self.tflops = Some(self.flops / seconds * 1e-12);
-        self.gbytes_per_s = Some(self.bytes / seconds * 1e-9);
+        self.tflops = self.flops.map(|flops| flops / seconds * 1e-12);
+        self.gbytes_per_s = Some(self.bytes as f64 / seconds * 1e-9);
         self.runs = timing.runs;
     }
 
@@ -103,8 +102,12 @@ impl fmt::Display for Report {
         if let Some(ms) = self.ms {
             writeln!(f, "  time      {} (median of {} runs)", Quantity(ms * 1e-3, "s"), self.runs)?;
         }
-        if let (Some(tflops), Some(gbytes)) = (self.tflops, self.gbytes_per_s) {
-            writeln!(f, "  rate      {} · {}", Quantity(tflops * 1e12, "FLOP/s"), Quantity(gbytes * 1e9, "B/s"))?;
+        if let Some(gbytes) = self.gbytes_per_s {
+            write!(f, "  rate      ")?;
+            if let Some(tflops) = self.tflops {
+                write!(f, "{} · ", Quantity(tflops * 1e12, "FLOP/s"))?;
+            }
+            writeln!(f, "{}", Quantity(gbytes * 1e9, "B/s"))?;
         }
         match (&self.mismatch, self.max_error, self.bound) {
             (Some(mismatch), ..) => write!(f, "  result    WRONG\n{mismatch}"),
