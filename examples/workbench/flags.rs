@@ -24,6 +24,9 @@ pub struct Flags {
     /// Take this schedule of those that the kernel was compiled with (`--show plan` lists them)
     #[arg(long)]
     pub schedule: Option<String>,
+    /// Time every schedule that the kernel was compiled with for the GPU
+    #[arg(long)]
+    pub portfolio: bool,
     /// Print the launch plan or the CUDA source, and run nothing
     #[arg(long, value_enum)]
     pub show: Option<Show>,

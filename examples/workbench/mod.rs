@@ -54,7 +54,7 @@ impl<'f> Workbench<'f> {
 
     /// Shows, verifies and times as the flags say.
     pub fn run(&self, work: Work, launch: Launch<'_>) -> Result<ExitCode, Box<dyn Error>> {
-        let launch = match &self.flags.schedule {
+        let mut launch = match &self.flags.schedule {
             Some(schedule) => launch.schedule(schedule.as_str()),
             None => launch,
         };
@@ -81,6 +81,12 @@ impl<'f> Workbench<'f> {
         }
         if self.flags.time {
             report.timed(&launch.time()?);
+        }
+        if self.flags.portfolio {
+            for schedule in launch.schedules()? {
+                launch = launch.schedule(schedule.as_str());
+                report.tried(schedule, &launch.time()?);
+            }
         }
         println!("{}", if self.flags.json { report.json()? } else { report.to_string() });
         Ok(if report.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -15,14 +15,14 @@ pub struct Report {
     device: String,
     schedule: String,
     ms: Option<f64>,
+    flops: Option<f64>,
     tflops: Option<f64>,
     bytes: usize,
     gbytes_per_s: Option<f64>,
     max_error: Option<f64>,
     bound: Option<f64>,
     verified: Option<bool>,
-    #[serde(skip)]
-    flops: Option<f64>,
+    portfolio: Vec<Tried>,
     #[serde(skip)]
     runs: usize,
     /// What was compared, for people.
@@ -30,6 +30,13 @@ pub struct Report {
     checked: String,
     #[serde(skip)]
     mismatch: Option<String>,
+}
+
+/// One of the schedules that could have been chosen.
+#[derive(Serialize)]
+struct Tried {
+    schedule: String,
+    ms: f64,
 }
 
 impl Report {
@@ -41,13 +48,14 @@ impl Report {
             device: device.name().to_string(),
             schedule,
             ms: None,
+            flops: work.flops,
             tflops: None,
             bytes: work.bytes,
             gbytes_per_s: None,
             max_error: None,
             bound: None,
             verified: None,
-            flops: work.flops,
+            portfolio: Vec::new(),
             runs: 0,
             checked: String::new(),
             mismatch: None,
@@ -83,6 +91,10 @@ impl Report {
         self.runs = timing.runs;
     }
 
+    pub fn tried(&mut self, schedule: String, timing: &Timing) {
+        self.portfolio.push(Tried { schedule, ms: timing.median_ms });
+    }
+
     pub fn failed(&self) -> bool {
         self.verified == Some(false)
     }
@@ -108,6 +120,9 @@ impl fmt::Display for Report {
                 write!(f, "{} · ", Quantity(tflops * 1e12, "FLOP/s"))?;
             }
             writeln!(f, "{}", Quantity(gbytes * 1e9, "B/s"))?;
+        }
+        for Tried { schedule, ms } in &self.portfolio {
+            writeln!(f, "  {:>9} {schedule}", Quantity(ms * 1e-3, "s").to_string())?;
         }
         match (&self.mismatch, self.max_error, self.bound) {
             (Some(mismatch), ..) => write!(f, "  result    WRONG\n{mismatch}"),
