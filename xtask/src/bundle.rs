@@ -1,9 +1,10 @@
 //! `cargo xtask bundle`: tests, examples and benches for a machine that has a GPU and no cargo.
 //!
-//! `target/bundle/` holds stripped release binaries in `tests/`, `examples/` and `benches/`, and `run-tests.sh`.
+//! `target/bundle/` holds stripped release binaries in `tests/`, `examples/` and `benches/`, `run-tests.sh`, and in `commit` what they
+//! were built from.
 
 use crate::Result;
-use crate::cargo::{cargo, target, words};
+use crate::cargo::{cargo, target, words, workspace};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -57,10 +58,29 @@ pub fn run() -> Result {
     let script = folder.join("run-tests.sh");
     std::fs::write(&script, RUN_TESTS).map_err(|error| format!("cannot write {}: {error}", script.display()))?;
     make_executable(&script)?;
+    match head() {
+        Ok(commit) => {
+            let file = folder.join("commit");
+            std::fs::write(&file, commit).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        }
+        Err(error) => eprintln!("xtask: {error} -- packed without its commit"),
+    }
 
     let mib = size(&folder).div_ceil(1 << 20);
     println!("{}: {mib} MiB", folder.display());
     if mib > LIMIT_MIB { Err(format!("the bundle has {mib} MiB, more than {LIMIT_MIB}")) } else { Ok(()) }
+}
+
+/// The commit that the working tree stands on, `-dirty` where it was changed since.
+fn head() -> Result<String> {
+    let mut command = Command::new("git");
+    command.args(["describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]).current_dir(workspace());
+    let output = command.output().map_err(|error| format!("cannot run `{}`: {error}", words(&command)))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("`{}` failed: {}", words(&command), String::from_utf8_lossy(&output.stderr).trim()))
+    }
 }
 
 struct Built {

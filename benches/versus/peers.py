@@ -1,0 +1,62 @@
+"""What PyTorch runs, and how long it takes.
+
+The method is that of Tracea's own timing: as many runs after as long a warm-up, so that both find the GPU equally warm, each run with a
+flushed L2 cache and between two events, and the median of them.
+"""
+
+import statistics
+import subprocess
+
+import torch
+
+WARM_UP, RUNS = 3, 30
+# Longer than the host needs to fill the queue: about 10 ms.
+HEAD_START_CYCLES = 20_000_000
+
+
+def milliseconds(run):
+    run()  # Compiles and tunes what it must.
+    flush = torch.empty(2 * torch.cuda.get_device_properties().L2_cache_size, device="cuda", dtype=torch.uint8)
+    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(WARM_UP + RUNS)]
+    torch.cuda.synchronize()
+    # The device waits while the host enqueues all runs: Python's time is not the peer's.
+    torch.cuda._sleep(HEAD_START_CYCLES)
+    for start, end in events:
+        flush.zero_()
+        start.record()
+        run()
+        end.record()
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) for start, end in events[WARM_UP:])
+
+
+def copy(moved):
+    """A device copy that reads and writes `moved` bytes in all."""
+    source = torch.empty(moved // 2, device="cuda", dtype=torch.uint8)
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
+def compiled(function, max_autotune):
+    """Compiled for one shape: what was compiled before would make torch.compile take sizes for variables."""
+    torch._dynamo.reset()
+    # CUDA graphs would copy the inputs, and save host time that is not counted anyway.
+    mode = "max-autotune-no-cudagraphs" if max_autotune else "default"
+    return torch.compile(function, dynamic=False, mode=mode)
+
+
+def normal(*shape, dtype=torch.float16):
+    return torch.randn(*shape, device="cuda", dtype=dtype)
+
+
+def machine():
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        driver = subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        driver = None
+    moved = 4 << 30
+    return {
+        "device": torch.cuda.get_device_name(), "driver": driver, "cuda": torch.version.cuda, "torch": torch.__version__,
+        "cudnn": torch.backends.cudnn.version(), "copy_bytes_per_s": moved / milliseconds(copy(moved)) * 1e3,
+    }
