@@ -224,4 +224,29 @@ __device__ __forceinline__ void load_cols(E (&x)[L::col_size], Elements source) 
     }
 }
 
+// A column slice of one row, with vector loads as load_tile_vec's. Columns [0, valid_cols) exist.
+template <class L, int ALIGN, class E, class Rows>
+__device__ __forceinline__ void load_cols_vec(E (&x)[L::col_size], Rows source, int valid_cols) {
+    using T = pointee<decltype(source(0).pointer)>;
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
+    const auto from = source(0);
+    if (count == 1 || valid_cols >= L::cols || valid_cols % count == 0) {
+#pragma unroll
+        for (int s = 0; s < L::col_size; s += count) {
+            const int col = L::col_at(s);
+            Words<width> v{};
+            if (from.valid && col < valid_cols) v = load_words<width>(from.pointer + col);
+#pragma unroll
+            for (int i = 0; i < count; ++i) x[s + i] = to<E>(element<T>(v, i));
+        }
+    } else {
+#pragma unroll
+        for (int s = 0; s < L::col_size; ++s) {
+            const int col = L::col_at(s);
+            x[s] = from.valid && col < valid_cols ? to<E>(from.pointer[col]) : E{};
+        }
+    }
+}
+
 }  // namespace tracea

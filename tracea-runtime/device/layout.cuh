@@ -132,6 +132,14 @@ struct MmaB {
     static __device__ __forceinline__ int rows_part() { return 0; }
 };
 
+// The least of the numbers, 1 at least: neighbouring columns a thread, where each tensor's alignment has a say.
+__host__ __device__ constexpr int narrowest() { return 1 << 30; }
+template <class... Rest>
+__host__ __device__ constexpr int narrowest(int first, Rest... rest) {
+    const int least = narrowest(rest...);
+    return first < 1 ? 1 : first < least ? first : least;
+}
+
 // Threads as a THREADS_M x THREADS_N grid, thread = tm * THREADS_N + tn, that is laid over the tile again and again:
 // row = ri * THREADS_M + tm, column = (ci * THREADS_N + tn) * VEC + v. Neighbouring threads hold neighbouring vectors.
 template <int ROWS, int COLS, int THREADS_M, int THREADS_N, int VEC>

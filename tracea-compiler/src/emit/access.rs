@@ -50,8 +50,9 @@ impl Emitter<'_> {
                 self.lambda(source, None, cols, &head, ");", false, LambdaParams::Col);
             }
             (Domain::Cols(id), AccessForm::Contiguous { cols, .. }) => {
-                let head = format!("load_cols<{}>({}, ", name(id), var.name);
-                self.lambda(source, None, Some(cols), &head, ");", false, LambdaParams::Col);
+                let head = format!("load_cols_vec<{}, {}>({}, ", name(id), self.align(source), var.name);
+                let tail = format!(", {});", self.valid_cols(cols));
+                self.lambda(source, None, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Once, _) => {
                 let (lines, pointer, valid) = self.place(source, None, None);

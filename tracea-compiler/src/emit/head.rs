@@ -40,11 +40,26 @@ impl Emitter<'_> {
     }
 
     pub(super) fn layouts(&mut self) {
+        let narrowing: Vec<String> = self
+            .program
+            .narrowing
+            .iter()
+            .map(|tensor| {
+                let tensor = self.nest.tensor(*tensor);
+                format!("ALIGN_{} / {}", tensor.name.to_uppercase(), tensor.dtype.bytes())
+            })
+            .collect();
+        if !narrowing.is_empty() {
+            self.out.line(format!("constexpr int VEC = narrowest({});", narrowing.join(", ")));
+        }
         for layout in &self.program.layouts {
             let rows = layout.row_axis.map_or("1".to_string(), |axis| self.block_name(axis));
             let cols = self.block_name(layout.col_axis);
             let text = match layout.kind {
                 LayoutKind::Mma16816 { warps_m, warps_n } => format!("Mma16816<{rows}, {cols}, {warps_m}, {warps_n}>"),
+                LayoutKind::Blocked { threads_m, threads_n, vec } if !narrowing.is_empty() => {
+                    format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, narrowest({vec}, VEC)>")
+                }
                 LayoutKind::Blocked { threads_m, threads_n, vec } => {
                     format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
                 }

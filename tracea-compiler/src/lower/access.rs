@@ -84,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn a_vector_beside_a_tile_is_read_by_elements() {
-        assert_eq!(elementwise(quote!(x[(i, j)] + bias[j]))[1], "bias by elements, j < end");
+    fn a_vector_beside_a_tile_is_read_as_a_row() {
+        assert_eq!(elementwise(quote!(x[(i, j)] + bias[j]))[1], "bias by rows");
     }
 
     #[test]

@@ -142,6 +142,11 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             Producer { threads: schedule::PRODUCER_THREADS, registers, consumer_registers, body: producing.out };
         program = Program { producer: Some(producer), ..producing.program };
     }
+    if facts.dots.is_empty() {
+        // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring
+        // threads side by side.
+        program.narrowing = program.aligned.clone();
+    }
     params::prune(nest, &mut program);
     shared::plan(&mut program, scratch);
     barriers::place(&mut program);

@@ -238,9 +238,7 @@ impl Lowering<'_> {
             }
             Domain::Cols(id) => {
                 let cols = self.program.layout(id).col_axis;
-                let mut access = self.access(tensor, index, None, None);
-                access.form = crate::program::AccessForm::Scattered { rows: None, cols: Some(cols) };
-                access
+                self.access(tensor, index, None, Some(cols))
             }
             Domain::Once => self.access(tensor, index, None, None),
         };

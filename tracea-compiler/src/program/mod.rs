@@ -44,13 +44,15 @@ pub struct Program {
     pub scratch: (u32, u32),
     /// Where the rings' barriers begin.
     pub barriers_offset: u32,
-    /// What threads keep of rows that they read more than once.
+    /// What threads keep of the rows that loops walk through.
     pub kept: Option<KeptRows>,
     pub shared_bytes: u32,
     pub vars: Vec<Var>,
     pub body: Vec<Stmt>,
     /// Tensors whose alignment is a compile-time constant of the source.
     pub aligned: Vec<TensorId>,
+    /// Tensors whose alignment narrows the vectors of threads' neighbouring columns.
+    pub narrowing: Vec<TensorId>,
     pub promised_sass: Vec<String>,
 }
 
@@ -64,8 +66,8 @@ pub struct Producer {
     pub body: Vec<Stmt>,
 }
 
-/// Rows that several loops read: each thread keeps what it reads of them in shared memory, as far as that has room, so that
-/// global memory is read once and all of a row at a time. No thread looks at what another one keeps.
+/// Rows that loops walk through: each thread keeps what it reads of them in shared memory, as far as that has room, so that
+/// all of a row is under way at once, and read once. No thread looks at what another one keeps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptRows {
     /// One of the axes whose loops read the rows; all of them have the same extent and block.
