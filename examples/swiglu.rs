@@ -56,8 +56,10 @@ fn run<T: Sample>(options: &Options) -> Result<ExitCode, Box<dyn Error>> {
     let Options { m, n, k, .. } = *options;
     let mut bench = Workbench::new(&options.flags)?;
     let x = bench.normal::<T, _>((m, k))?;
-    let gate = bench.normal::<T, _>((n, k))?;
-    let up = bench.normal::<T, _>((n, k))?;
+    // Both products are of about 1 then. With plain weights they are of about √k, and one times the other overflows f16.
+    let deviation = 1.0 / (k as f32).sqrt();
+    let gate = bench.normal_with::<T, _>(deviation, (n, k))?;
+    let up = bench.normal_with::<T, _>(deviation, (n, k))?;
     let mut y = bench.zeros::<T, _>((m, n))?;
     let work = Work {
         kernel: "swiglu".into(),

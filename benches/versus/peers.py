@@ -16,7 +16,7 @@ HEAD_START_CYCLES = 20_000_000
 
 def milliseconds(run):
     run()  # Compiles and tunes what it must.
-    flush = torch.empty(2 * torch.cuda.get_device_properties().L2_cache_size, device="cuda", dtype=torch.uint8)
+    flush = torch.empty(2 * torch.cuda.get_device_properties("cuda").L2_cache_size, device="cuda", dtype=torch.uint8)
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(WARM_UP + RUNS)]
     torch.cuda.synchronize()
     # The device waits while the host enqueues all runs: Python's time is not the peer's.
@@ -39,7 +39,7 @@ def copy(moved):
 
 def compiled(function, max_autotune):
     """Compiled for one shape: what was compiled before would make torch.compile take sizes for variables."""
-    torch._dynamo.reset()
+    torch.compiler.reset()
     # CUDA graphs would copy the inputs, and save host time that is not counted anyway.
     mode = "max-autotune-no-cudagraphs" if max_autotune else "default"
     return torch.compile(function, dynamic=False, mode=mode)

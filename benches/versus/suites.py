@@ -3,6 +3,8 @@
 The two letters of a product say how B and A lie in memory, as cuBLAS has them, columns first: `tn` is A · Bᵀ with B given as (n, k), `nn` A · B.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -80,7 +82,7 @@ def swiglu(comparison, shapes):
         return F.silu(gate) * up
 
     for m, n, k in shapes.swiglu:
-        x, gate_and_up = normal(m, k), normal(2 * n, k)
+        x, gate_and_up = normal(m, k), normal(2 * n, k) / math.sqrt(k)
         fused = compiled(gated, comparison.max_autotune)
         name = f"{m} x {n} x {k}"
         comparison.compare("swiglu", name, "swiglu", product_flags(m, n, k), "torch.compile", lambda: fused(x, gate_and_up))

@@ -42,7 +42,8 @@ impl Inputs {
         Inputs { seed, chunks: 0 }
     }
 
-    pub fn normal<T: Sample>(&mut self, len: usize) -> Vec<T> {
+    /// Of mean 0.
+    pub fn normal<T: Sample>(&mut self, len: usize, deviation: f32) -> Vec<T> {
         let (seed, first) = (self.seed, self.chunks);
         self.chunks += len.div_ceil(Self::CHUNK) as u64;
         let mut values = vec![T::from_f32(0.0); len];
@@ -50,7 +51,8 @@ impl Inputs {
             let chunk = first + at as u64;
             let mut generator = SmallRng::seed_from_u64(seed ^ chunk.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             for value in values {
-                *value = T::from_f32(StandardNormal.sample(&mut generator));
+                let standard: f32 = StandardNormal.sample(&mut generator);
+                *value = T::from_f32(standard * deviation);
             }
         });
         values

@@ -44,7 +44,16 @@ impl<'f> Workbench<'f> {
 
     /// A tensor of normally distributed numbers; no two calls give the same.
     pub fn normal<T: Sample, S: IntoShape>(&mut self, shape: S) -> Result<Tensor<T, S::Shape>, tracea::Error> {
-        let values = self.inputs.normal(shape.sizes().iter().product());
+        self.normal_with(1.0, shape)
+    }
+
+    /// The same with another standard deviation than 1.
+    pub fn normal_with<T: Sample, S: IntoShape>(
+        &mut self,
+        deviation: f32,
+        shape: S,
+    ) -> Result<Tensor<T, S::Shape>, tracea::Error> {
+        let values = self.inputs.normal(shape.sizes().iter().product(), deviation);
         self.device.tensor(&values, shape)
     }
 
