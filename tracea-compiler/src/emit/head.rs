@@ -96,7 +96,8 @@ impl Emitter<'_> {
                 ParamType::TensorMap => format!("const __grid_constant__ TensorMap {}", param.name),
             })
             .collect();
-        let bounds = if program.producer.is_some() { "THREADS + PRODUCERS, 1" } else { "THREADS, 1" };
+        let threads = if program.producer.is_some() { "THREADS + PRODUCERS" } else { "THREADS" };
+        let bounds = format!("{threads}, {}", program.resident);
         let head = format!("extern \"C\" __global__ void __launch_bounds__({bounds}) {}(", program.entry);
         self.out.line(head);
         self.out.indent();

@@ -146,6 +146,7 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring
         // threads side by side.
         program.narrowing = program.aligned.clone();
+        program.resident = pressure::resident(&program);
     }
     params::prune(nest, &mut program);
     shared::plan(&mut program, scratch);

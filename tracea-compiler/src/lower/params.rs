@@ -22,6 +22,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         schedule: schedule.text(nest),
         file: nest.file.clone(),
         threads: schedule.threads(),
+        resident: 1,
         producer: None,
         rings: Vec::new(),
         counters: Vec::new(),

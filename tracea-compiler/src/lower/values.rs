@@ -33,10 +33,14 @@ impl Lowering<'_> {
                 self.dot(product, target)
             }
             Op::Load { tensor, index } => {
-                let (domain, ty) = (self.domain(id), scalar_of(value.ty.dtype));
-                let target = self.declare(&self.name(id), ty, domain);
+                let domain = self.domain(id);
+                // What is only widened arrives wide: a load converts on its way.
+                let wide = self.widened(id);
+                let named = wide.filter(|wide| self.nest.value(*wide).name.is_some()).unwrap_or(id);
+                let ty = scalar_of(self.nest.value(wide.unwrap_or(id)).ty.dtype);
+                let target = self.declare(&self.name(named), ty, domain);
                 self.load(id, *tensor, index, target);
-                self.vars.insert(id, target);
+                self.vars.insert(wide.unwrap_or(id), target);
                 Ok(())
             }
             Op::Reduce(op, input, axis) => self.reduce(id, *op, *input, *axis),
@@ -245,6 +249,14 @@ impl Lowering<'_> {
         let kept = self.kept_values.iter().find(|(value, _)| *value == id).map(|(_, kept)| *kept);
         let kept = kept.filter(|_| self.program.var(target).domain == self.domain(id));
         self.out.push(Stmt::Load { target, source, kept });
+    }
+
+    /// The conversion to f32 that is a value's only reader.
+    fn widened(&self, id: ValueId) -> Option<ValueId> {
+        let [Use::Value(reader)] = self.facts.uses[id.index()][..] else { return None };
+        let value = self.nest.value(reader);
+        let widens = matches!(value.op, Op::Cast(_)) && value.ty.dtype == Dtype::F32 && !self.skipped.contains(&reader);
+        (widens && self.home.get(&reader) == self.home.get(&id)).then_some(reader)
     }
 
     /// Whether the value's only reader folds it into its own loop.

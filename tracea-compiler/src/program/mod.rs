@@ -24,6 +24,8 @@ pub struct Program {
     pub file: String,
     /// Threads that hold tiles; a producer's come on top.
     pub threads: u32,
+    /// Blocks that one multiprocessor is to hold at a time, as far as registers go.
+    pub resident: u32,
     /// Where copying has threads of its own.
     pub producer: Option<Producer>,
     pub rings: Vec<Ring>,

@@ -14,6 +14,19 @@ pub fn peak(program: &Program) -> u32 {
     peak + addresses(program, &program.body, false)
 }
 
+/// Registers that a thread needs besides its values: addresses, counters, what instructions pass on.
+const OTHER_REGISTERS: u32 = 12;
+/// What a multiprocessor has.
+const REGISTERS: u32 = 65536;
+const THREADS: u32 = 2048;
+const BLOCKS: u32 = 32;
+
+/// Blocks that a multiprocessor holds at a time, where threads take no more registers than their values ask for.
+pub fn resident(program: &Program) -> u32 {
+    let registers = (peak(program) + OTHER_REGISTERS).next_multiple_of(8).max(32);
+    (REGISTERS / registers).min(THREADS).checked_div(program.threads).unwrap_or(1).clamp(1, BLOCKS)
+}
+
 /// What a tile's way through shared memory keeps from step to step.
 const STAGED_ADDRESSES: u32 = 24;
 

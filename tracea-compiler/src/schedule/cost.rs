@@ -10,7 +10,7 @@ use crate::lower::analysis::{Facts, OperandSource};
 use crate::lower::extent_dims;
 use crate::nest::{AxisId, AxisKind, Block, Nest, Op, Stmt};
 use crate::plan::{Cost, GridAxis, StepCost};
-use crate::program::{Program, pressure};
+use crate::program::Program;
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
 const L2_BYTES: u32 = 48;
@@ -25,8 +25,6 @@ const LANES: u32 = 128;
 const ALONE: u32 = 3;
 /// A tile's way from memory, where nothing has brought it before.
 const MEMORY: u32 = 800;
-/// Registers that a thread needs besides its values: addresses, counters, what instructions pass on.
-const OTHER_REGISTERS: u32 = 16;
 
 pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
     match facts.dots.is_empty() {
@@ -59,10 +57,7 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
 
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
 fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
-    let threads = schedule.threads();
-    let registers = (pressure::peak(program) + OTHER_REGISTERS).max(32);
-    let resident = (65536 / registers).min(2048) / threads;
-    let mut cost = Cost { once: START, resident: resident.max(1), steps: Vec::new() };
+    let mut cost = Cost { once: START, resident: program.resident, steps: Vec::new() };
     add_block(nest, schedule, &nest.body, &mut Vec::new(), &mut cost);
     cost
 }
