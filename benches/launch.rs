@@ -9,7 +9,7 @@ use std::ffi::{CString, c_void};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracea::cuda::compile_variant;
+use tracea::cuda::{Specialization, compile_variant};
 use tracea::kernels::gemm::gemm_nt;
 use tracea::plan::{Arg, KernelDef, Variant};
 use tracea::prelude::*;
@@ -144,8 +144,8 @@ impl BareLaunch {
         let variant = instance.variants.iter().find(|variant| variant.schedule == chosen);
         let variant = variant.ok_or_else(|| format!("no variant has the schedule `{chosen}`"))?;
 
-        let align: Vec<(usize, u32)> = variant.aligned.iter().map(|&tensor| (tensor, 16)).collect();
-        let code = compile_variant(kernel, instance, variant, &align, &architecture(device, variant)?)?;
+        let facts = variant.aligned.iter().fold(Specialization::default(), |facts, &tensor| facts.aligned(tensor, 16));
+        let code = compile_variant(kernel, instance, variant, facts, &architecture(device, variant)?)?;
         let stream = device.stream().ok_or("the CPU launches nothing")?.clone();
         stream.context().bind_to_thread()?;
         // SAFETY: the image is a whole cubin, whose header tells the driver its size; the driver copies it.

@@ -1,4 +1,4 @@
-//! Through NVRTC to machine code, without a GPU: every variant of every instance, dense and misaligned.
+//! Through NVRTC to machine code, without a GPU: every variant of every instance, for dense and misaligned tensors.
 //!
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
 //! that the plan promises.
@@ -7,7 +7,7 @@ use crate::case::{Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::path::PathBuf;
 use std::process::Command;
-use tracea::cuda::{Compiled, Resources, compile_variant, nvrtc_version};
+use tracea::cuda::{Compiled, Resources, Specialization, compile_variant, nvrtc_version};
 use tracea::plan::{Instance, KernelDef, Key, Variant};
 use tracea::prelude::*;
 
@@ -67,21 +67,35 @@ fn name(kernel: &KernelDef, instance: &Instance, variant: &Variant) -> String {
     format!("nvrtc: {}{} ({})", kernel.name, keys.collect::<String>(), variant.schedule)
 }
 
+/// What the code is made to expect of its tensors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tensors {
+    Misaligned,
+    Aligned,
+    /// Aligned, and TMA fetches their windows.
+    Windowed,
+}
+
 fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant) -> Result<(), Failed> {
     // Code for sm_80 is compiled for newer devices too, where the assembler allocates anew.
-    let forms: &[(&str, bool)] = match variant.target {
-        "sm_80" => &[("sm_80", true), ("sm_80", false), ("sm_90", true)],
-        target => &[(target, true), (target, false)],
+    let forms: &[(&str, Tensors)] = match (variant.target, variant.windows) {
+        ("sm_80", _) => &[("sm_80", Tensors::Aligned), ("sm_80", Tensors::Misaligned), ("sm_90", Tensors::Aligned)],
+        (target, []) => &[(target, Tensors::Aligned), (target, Tensors::Misaligned)],
+        (target, _) => &[(target, Tensors::Windowed), (target, Tensors::Aligned), (target, Tensors::Misaligned)],
     };
-    for (architecture, aligned) in forms {
-        let bytes = |tensor: usize| if *aligned { 16 } else { element_bytes(kernel, instance, tensor) };
-        let align: Vec<(usize, u32)> = variant.aligned.iter().map(|tensor| (*tensor, bytes(*tensor))).collect();
+    let best = forms[0].1;
+    for (architecture, tensors) in forms {
+        let mut facts = Specialization::default();
+        for &tensor in variant.aligned {
+            let bytes = if *tensors == Tensors::Misaligned { element_bytes(kernel, instance, tensor) } else { 16 };
+            facts = facts.aligned(tensor, bytes).windowed(tensor, *tensors == Tensors::Windowed);
+        }
         let context = |failed: Failed| {
-            Failed::from(format!("{architecture}, aligned {aligned}: {}", failed.message().unwrap_or_default()))
+            Failed::from(format!("{architecture}, {tensors:?}: {}", failed.message().unwrap_or_default()))
         };
-        let compiled = compile_variant(kernel, instance, variant, &align, architecture)?;
+        let compiled = compile_variant(kernel, instance, variant, facts, architecture)?;
         within_plan(variant, &compiled).map_err(context)?;
-        if *aligned {
+        if *tensors == best {
             keeps_promises(variant, &compiled.cubin).map_err(context)?;
         }
     }

@@ -3,6 +3,8 @@
 //! `tracea_runtime::plan` has the same shape in `'static` form; expansion writes this one down as that one. Dims, tensors and
 //! scalars are positions in the kernel's own lists ([`crate::nest::Nest`]).
 
+use crate::nest::IntOp;
+
 /// One instance under one schedule for one target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
@@ -31,6 +33,9 @@ pub struct Variant {
     /// Tensors whose alignment is baked in: `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case), the largest of 16, 8, 4, 2, 1 that divides the
     /// base address and every stride but the last, in bytes.
     pub aligned: Vec<usize>,
+    /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
+    /// that it cannot.
+    pub windows: Vec<Window>,
     /// Bytes of registers and so on are the compiler's to report; these are what the plan promises.
     pub max_registers: u32,
     /// Substrings that the disassembly must show (`HMMA.16816.F32`, `LDGSTS`).
@@ -99,4 +104,41 @@ pub enum Arg {
     },
     /// Columns of each row that threads keep: whole blocks, i32.
     KeptColumns,
+    /// How TMA walks windows (128 bytes), by position in [`Variant::windows`]. All zero where it cannot.
+    WindowMap(usize),
+    /// [`WindowAxis::corner`] of a window's axis, i32.
+    WindowCorner(usize, usize),
+}
+
+/// Rows along a flat axis that TMA's im2col mode reads from a tensor: the row of coordinates (n, p, q) lies at
+/// `x[n, p * step + rest, q * step' + rest', ..]`, where each `rest` is the same for all rows of a tile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    pub tensor: usize,
+    /// Rows of a tile, and elements of the last axis that come at a time.
+    pub rows: u32,
+    pub channels: u32,
+    /// One for each tensor axis but the first and the last.
+    pub axes: Vec<WindowAxis>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowAxis {
+    /// The dim that the rows run over along this axis.
+    pub count: usize,
+    /// Elements from one row to the next.
+    pub step: Number,
+    /// The least `rest` of all tiles, and how much greater the greatest is.
+    pub corner: Number,
+    pub reach: Number,
+}
+
+/// An integer that the launch works out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Number {
+    Const(i64),
+    Dim(usize),
+    /// An i32 argument by position among the kernel's scalars.
+    Scalar(usize),
+    Binary(IntOp, Box<Number>, Box<Number>),
 }

@@ -4,18 +4,19 @@
 mod kernels;
 
 use tracea_compiler::emit::emit;
-use tracea_compiler::schedule::target::SM_80;
+use tracea_compiler::schedule::target::{SM_80, SM_90A, Target};
 
-/// The program and the source of a kernel's first two instances, for sm_80: attention's causal form differs from its other one.
-fn review(file: &str) {
+/// The program and the source of a kernel's first two instances: attention's causal form differs from its other one. `suffix` tells
+/// the target's files from those of sm_80.
+fn review(file: &str, target: &'static Target, suffix: &str) {
     for kernel in kernels::read(file) {
         for nest in kernel.nests.iter().take(2) {
-            let program = kernels::lower(&kernel, nest, &SM_80)
+            let program = kernels::lower(&kernel, nest, target)
                 .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.message))
                 .remove(0)
                 .program;
-            insta::assert_snapshot!(format!("{}.program", program.entry), program.to_string());
-            insta::assert_snapshot!(format!("{}.cuda", program.entry), emit(nest, &program));
+            insta::assert_snapshot!(format!("{}{suffix}.program", program.entry), program.to_string());
+            insta::assert_snapshot!(format!("{}{suffix}.cuda", program.entry), emit(nest, &program));
         }
     }
 }
@@ -24,9 +25,15 @@ macro_rules! reviewed {
     ($($kernel:ident)*) => {
         $(#[test]
         fn $kernel() {
-            review(concat!(stringify!($kernel), ".rs"));
+            review(concat!(stringify!($kernel), ".rs"), &SM_80, "");
         })*
     };
 }
 
 reviewed!(linear_relu attention conv2d softmax gemm_f32 transposed dequantised);
+
+/// Warp roles, and copies by TMA: boxes, and windows of an image.
+#[test]
+fn conv2d_for_hopper() {
+    review("conv2d.rs", &SM_90A, "_sm_90a");
+}

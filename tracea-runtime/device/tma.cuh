@@ -1,5 +1,5 @@
-// Bulk copies of boxes of a tensor between global and shared memory, one PTX instruction a function. PTX ISA, "Data Movement
-// and Conversion Instructions: cp.async.bulk.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_group"; sm_90.
+// Bulk copies of boxes and windows of a tensor between global and shared memory, one PTX instruction a function. PTX ISA, "Data
+// Movement and Conversion Instructions: cp.async.bulk.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_group"; sm_90.
 //
 // One thread issues a copy. Coordinates are of the box's first element, innermost first; they may lie outside the tensor:
 // what is outside is read as zeros (and counts as bytes) and is not written.
@@ -9,7 +9,7 @@
 
 namespace tracea {
 
-// What cuTensorMapEncodeTiled made on the host; a kernel takes it as `const __grid_constant__ TensorMap`.
+// What cuTensorMapEncodeTiled or cuTensorMapEncodeIm2col made on the host; a kernel takes it as `const __grid_constant__ TensorMap`.
 struct alignas(64) TensorMap {
     char opaque[128];
 };
@@ -78,8 +78,30 @@ TRACEA_TMA(3, TRACEA_COORDINATES(int c0, int c1, int c2), "%4, %5, %6", "r"(c0),
 TRACEA_TMA(4, TRACEA_COORDINATES(int c0, int c1, int c2, int c3), "%4, %5, %6, %7", "r"(c0), "r"(c1), "r"(c2), "r"(c3))
 TRACEA_TMA(5, TRACEA_COORDINATES(int c0, int c1, int c2, int c3, int c4), "%4, %5, %6, %7, %8", "r"(c0), "r"(c1), "r"(c2),
            "r"(c3), "r"(c4))
-#undef TRACEA_COORDINATES
 #undef TRACEA_TMA
+
+// For each rank: as many pixels of a batch of images as the map says, from the one at the coordinates on, along the width first. The
+// coordinates lie between the map's corners, where a line of pixels ends; each pixel is read so much further along the width, height
+// and depth as the offsets say. PTX ISA, "im2col mode". Pixels past the last image are zeros, and count as bytes.
+#define TRACEA_TMA_IM2COL(RANK, PLACE, COORDINATES, OFFSETS, ...)                                                              \
+    __device__ __forceinline__ void tma_load_im2col(void* shared, const TensorMap& map, Barrier* full, PLACE) {                \
+        asm volatile("cp.async.bulk.tensor." #RANK                                                                             \
+                     "d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {" COORDINATES                   \
+                     "}], [%2], {" OFFSETS "};" ::"r"(shared_address(shared)),                                                 \
+                     "l"(&map), "r"(shared_address(full)), __VA_ARGS__                                                         \
+                     : "memory");                                                                                              \
+    }
+TRACEA_TMA_IM2COL(3, TRACEA_COORDINATES(int c, int w, int n, unsigned short w_offset), "%3, %4, %5", "%6", "r"(c), "r"(w), "r"(n),
+                  "h"(w_offset))
+TRACEA_TMA_IM2COL(4, TRACEA_COORDINATES(int c, int w, int h, int n, unsigned short w_offset, unsigned short h_offset),
+                  "%3, %4, %5, %6", "%7, %8", "r"(c), "r"(w), "r"(h), "r"(n), "h"(w_offset), "h"(h_offset))
+TRACEA_TMA_IM2COL(5,
+                  TRACEA_COORDINATES(int c, int w, int h, int d, int n, unsigned short w_offset, unsigned short h_offset,
+                                     unsigned short d_offset),
+                  "%3, %4, %5, %6, %7", "%8, %9, %10", "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "h"(w_offset), "h"(h_offset),
+                  "h"(d_offset))
+#undef TRACEA_COORDINATES
+#undef TRACEA_TMA_IM2COL
 
 // Closes the group of this thread's stores since the last commit.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }

@@ -100,6 +100,9 @@ pub struct Variant {
     /// Tensors whose alignment is baked in as `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case): the largest of 16, 8, 4, 2, 1 that divides
     /// the base address and every stride but the last, in bytes.
     pub aligned: &'static [usize],
+    /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
+    /// that it cannot.
+    pub windows: &'static [Window],
     pub max_registers: u32,
     /// Substrings that the disassembly must show.
     pub promised_sass: &'static [&'static str],
@@ -179,4 +182,53 @@ pub enum Arg {
     TensorMap { tensor: usize, boxes: &'static [u32] },
     /// Columns of each row that threads keep: whole blocks, i32.
     KeptColumns,
+    /// How TMA walks windows (128 bytes), by position in [`Variant::windows`]. All zero where it cannot.
+    WindowMap(usize),
+    /// [`WindowAxis::corner`] of a window's axis, i32.
+    WindowCorner(usize, usize),
+}
+
+/// Rows along a flat axis that TMA's im2col mode reads from a tensor: the row of coordinates (n, p, q) lies at
+/// `x[n, p * step + rest, q * step' + rest', ..]`, where each `rest` is the same for all rows of a tile.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    pub tensor: usize,
+    /// Rows of a tile, and elements of the last axis that come at a time.
+    pub rows: u32,
+    pub channels: u32,
+    /// One for each tensor axis but the first and the last.
+    pub axes: &'static [WindowAxis],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct WindowAxis {
+    /// The dim that the rows run over along this axis.
+    pub count: usize,
+    /// Elements from one row to the next.
+    pub step: Number,
+    /// The least `rest` of all tiles, and how much greater the greatest is.
+    pub corner: Number,
+    pub reach: Number,
+}
+
+/// An integer that the launch works out.
+#[derive(Clone, Copy, Debug)]
+pub enum Number {
+    Const(i64),
+    Dim(usize),
+    /// An i32 argument.
+    Scalar(usize),
+    Binary(IntOp, &'static Number, &'static Number),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntOp {
+    Add,
+    Sub,
+    Mul,
+    /// Toward zero.
+    Div,
+    Rem,
+    Min,
+    Max,
 }

@@ -29,12 +29,8 @@ impl Emitter<'_> {
             self.out.line(format!("constexpr int ALIGN_{name} = TRACEA_ALIGN_{name};"));
         }
         for ring in program.rings.iter().filter(|ring| !ring.bulk.is_empty()) {
-            let aligned: Vec<String> = ring
-                .bulk
-                .iter()
-                .map(|tensor| format!("ALIGN_{} >= 16", self.nest.tensor(*tensor).name.to_uppercase()))
-                .collect();
-            self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), aligned.join(" && ")));
+            let conditions: Vec<String> = ring.bulk.iter().map(|condition| self.bulk_condition(*condition)).collect();
+            self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), conditions.join(" && ")));
         }
         self.out.blank();
     }

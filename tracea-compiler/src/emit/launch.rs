@@ -37,6 +37,7 @@ pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
         cost: lowered.cost.clone(),
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
+        windows: program.windows.clone(),
         max_registers: register_limit(program),
         promised_sass: program.promised_sass.clone(),
     }

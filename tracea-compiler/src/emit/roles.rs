@@ -1,7 +1,7 @@
 //! Warp roles: barriers made ready, then each role's own statements.
 
 use super::{Emitter, tile_name};
-use crate::program::{BulkCopy, IntText, Producer, Ring, Stmt, Turn, map_name};
+use crate::program::{BulkCondition, BulkCopy, BulkForm, IntText, Producer, Ring, Stmt, Turn};
 
 impl Emitter<'_> {
     /// Barriers ready, then each role's own statements.
@@ -69,7 +69,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// One thread asks TMA for the boxes; they complete on the barrier by their bytes.
+    /// One thread asks TMA for the tiles; they complete on the barrier by their bytes.
     pub(super) fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy], otherwise: &[Stmt]) {
         let name = bulk_name(self.program.ring(turn.ring));
         let full = self.barrier(turn, "full");
@@ -81,24 +81,7 @@ impl Emitter<'_> {
             copies.iter().map(|copy| format!("{}::bytes", tile_name(&self.program.shared(copy.shared).name))).collect();
         self.out.line(format!("mbarrier_arrive_expect_tx({full}, {});", bytes.join(" + ")));
         for copy in copies {
-            let shared = self.program.shared(copy.shared);
-            let panel = 128 / shared.dtype.bytes();
-            let map = map_name(&self.program.names.tensors[copy.tensor.index()], shared.rows);
-            for part in 0..shared.cols / panel {
-                let base = self.slot(&shared.name, copy.slot.as_ref(), shared);
-                let to = if part == 0 { base } else { format!("{base} + {}", part * panel * shared.rows) };
-                let at: Vec<String> = copy
-                    .at
-                    .iter()
-                    .enumerate()
-                    .rev()
-                    .map(|(axis, at)| {
-                        let text = self.int_text(at);
-                        if axis + 1 == copy.at.len() && part > 0 { format!("{text} + {}", part * panel) } else { text }
-                    })
-                    .collect();
-                self.out.line(format!("tma_load({to}, {map}, {full}, {});", at.join(", ")));
-            }
+            self.bulk_copy(copy, &full);
         }
         self.out.dedent();
         self.out.line("}");
@@ -108,6 +91,37 @@ impl Emitter<'_> {
         self.stmts(otherwise);
         self.out.dedent();
         self.out.line("}");
+    }
+
+    /// Coordinates and offsets go innermost first, as PTX has them.
+    fn bulk_copy(&mut self, copy: &BulkCopy, full: &str) {
+        let shared = self.program.shared(copy.shared);
+        let panel = 128 / shared.dtype.bytes();
+        let at: Vec<String> = copy.at.iter().rev().map(|at| self.int_text(at)).collect();
+        for part in 0..shared.cols / panel {
+            let base = self.slot(&shared.name, copy.slot.as_ref(), shared);
+            let to = if part == 0 { base } else { format!("{base} + {}", part * panel * shared.rows) };
+            let mut at = at.clone();
+            if part > 0 {
+                at[0] += &format!(" + {}", part * panel);
+            }
+            let (map, at) = (&copy.map, at.join(", "));
+            self.out.line(match &copy.form {
+                BulkForm::Box => format!("tma_load({to}, {map}, {full}, {at});"),
+                BulkForm::Window { offsets } => {
+                    let offsets: Vec<String> = offsets.iter().rev().map(|offset| self.int_text(offset)).collect();
+                    format!("tma_load_im2col({to}, {map}, {full}, {at}, {});", offsets.join(", "))
+                }
+            });
+        }
+    }
+
+    pub(super) fn bulk_condition(&self, condition: BulkCondition) -> String {
+        let name = |tensor| self.nest.tensor(tensor).name.to_uppercase();
+        match condition {
+            BulkCondition::Aligned(tensor) => format!("ALIGN_{} >= 16", name(tensor)),
+            BulkCondition::Windows(tensor) => format!("TRACEA_WINDOW_{}", name(tensor)),
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
-use crate::nest::{Block, Dim, Dtype, InstanceValue, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, Cost, GridAxis, Kept, Variant};
+use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, Stmt, TensorId};
+use crate::plan::{Arg, Cost, GridAxis, Kept, Number, Variant, Window};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit::{self, Visit};
@@ -111,6 +111,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
     let kept = option(variant.kept.as_ref().map(kept));
+    let windows = variant.windows.iter().map(window);
     quote! {
         #plan::Variant {
             target: #target,
@@ -125,6 +126,7 @@ fn variant(variant: &Variant) -> TokenStream {
             cost: #cost,
             args: &[#(#args),*],
             aligned: #aligned,
+            windows: &[#(#windows),*],
             max_registers: #max_registers,
             promised_sass: &[#(#promised_sass),*],
         }
@@ -174,6 +176,14 @@ fn arg(arg: &Arg) -> TokenStream {
             quote! { #plan::Arg::TensorMap { tensor: #tensor, boxes: &[#(#boxes),*] } }
         }
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
+        Arg::WindowMap(window) => {
+            let window = number(*window);
+            quote! { #plan::Arg::WindowMap(#window) }
+        }
+        Arg::WindowCorner(window, axis) => {
+            let (window, axis) = (number(*window), number(*axis));
+            quote! { #plan::Arg::WindowCorner(#window, #axis) }
+        }
         Arg::DivideByDims(dims) => {
             let dims = numbers(dims);
             quote! { #plan::Arg::DivideByDims(#dims) }
@@ -181,6 +191,49 @@ fn arg(arg: &Arg) -> TokenStream {
         Arg::DivideByBlocks(axis) => {
             let axis = grid_axis(axis);
             quote! { #plan::Arg::DivideByBlocks(#axis) }
+        }
+    }
+}
+
+fn window(window: &Window) -> TokenStream {
+    let (plan, tensor) = (plan(), number(window.tensor));
+    let (rows, channels) = (Literal::u32_unsuffixed(window.rows), Literal::u32_unsuffixed(window.channels));
+    let axes = window.axes.iter().map(|axis| {
+        let (count, step) = (number(axis.count), launch_number(&axis.step));
+        let (corner, reach) = (launch_number(&axis.corner), launch_number(&axis.reach));
+        quote! { #plan::WindowAxis { count: #count, step: #step, corner: #corner, reach: #reach } }
+    });
+    quote! { #plan::Window { tensor: #tensor, rows: #rows, channels: #channels, axes: &[#(#axes),*] } }
+}
+
+fn launch_number(value: &Number) -> TokenStream {
+    let plan = plan();
+    match value {
+        Number::Const(value) => {
+            // A literal has no sign of its own.
+            let (sign, size) = ((*value < 0).then(|| quote! { - }), Literal::u64_unsuffixed(value.unsigned_abs()));
+            quote! { #plan::Number::Const(#sign #size) }
+        }
+        Number::Dim(dim) => {
+            let dim = number(*dim);
+            quote! { #plan::Number::Dim(#dim) }
+        }
+        Number::Scalar(scalar) => {
+            let scalar = number(*scalar);
+            quote! { #plan::Number::Scalar(#scalar) }
+        }
+        Number::Binary(op, a, b) => {
+            let (a, b) = (launch_number(a), launch_number(b));
+            let op = match op {
+                IntOp::Add => quote! { Add },
+                IntOp::Sub => quote! { Sub },
+                IntOp::Mul => quote! { Mul },
+                IntOp::Div => quote! { Div },
+                IntOp::Rem => quote! { Rem },
+                IntOp::Min => quote! { Min },
+                IntOp::Max => quote! { Max },
+            };
+            quote! { #plan::Number::Binary(#plan::IntOp::#op, &#a, &#b) }
         }
     }
 }

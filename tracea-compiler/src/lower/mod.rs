@@ -7,11 +7,13 @@
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `roles` splits copying from multiplying where a target has warp roles;
+//! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `dots`, `stores` place products and results;
 //! - `crate::program::shared` and `crate::program::barriers` then lay out shared memory and place barriers.
 
 mod access;
 pub mod analysis;
+mod bulk;
 mod domains;
 mod dots;
 mod kept;
@@ -23,6 +25,7 @@ mod roles;
 mod selects;
 mod stores;
 mod values;
+mod windows;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
 use crate::plan::Cost;

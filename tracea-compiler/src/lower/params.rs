@@ -4,7 +4,7 @@ use super::domains::Domains;
 use super::names::Names;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, TensorId};
 use crate::plan;
-use crate::program::{self, Access, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt};
+use crate::program::{self, Access, BulkForm, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt};
 use crate::schedule::Schedule;
 use std::collections::BTreeSet;
 
@@ -35,6 +35,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         limited: Vec::new(),
         blocks: blocks.collect(),
         params: all(nest, schedule, names),
+        windows: Vec::new(),
         grid: nest
             .grid
             .iter()
@@ -171,7 +172,10 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         plan::Arg::Extent(dim) => used.dims.contains(dim),
         plan::Arg::Scalar(scalar) => used.scalars.contains(scalar),
         plan::Arg::DivideByDims(_) | plan::Arg::DivideByBlocks(_) => flats.contains(&param.name),
-        plan::Arg::TensorMap { .. } | plan::Arg::KeptColumns => true,
+        plan::Arg::TensorMap { .. }
+        | plan::Arg::WindowMap(_)
+        | plan::Arg::WindowCorner(..)
+        | plan::Arg::KeptColumns => true,
     });
 }
 
@@ -203,6 +207,9 @@ impl Used<'_> {
                 Stmt::Bulk { copies, otherwise, .. } => {
                     for copy in copies {
                         copy.at.iter().for_each(|at| self.text(at));
+                        if let BulkForm::Window { offsets } = &copy.form {
+                            offsets.iter().for_each(|offset| self.text(offset));
+                        }
                     }
                     self.stmts(otherwise);
                 }

@@ -17,11 +17,10 @@
 //! everything that a ring is used for, so that no loop has to drain one.
 
 use super::Lowering;
-use super::analysis::{OperandSource, mentions};
+use super::analysis::OperandSource;
 use super::loops::{Level, Resident};
-use crate::nest::{AxisId, Block, Dtype, Extent, Int, Loop, Op, Stmt as NestStmt, ValueId};
-use crate::plan;
-use crate::program::{BulkCopy, Divisor, IntText, Param, ParamType, Ring, RingId, Stmt, Turn, VarId, map_name};
+use crate::nest::{AxisId, Block, Dtype, Loop, Op, Stmt as NestStmt, ValueId};
+use crate::program::{BulkCondition, BulkCopy, BulkForm, Divisor, IntText, Ring, RingId, Stmt, Turn, VarId};
 use crate::schedule::ScheduleError;
 
 /// Whose statements a walk over the nest writes.
@@ -264,11 +263,13 @@ impl Lowering<'_> {
                 self.fill_fixed(&site);
                 let steps = self.total_steps(&bounded);
                 let innermost = bounded[bounded.len() - 1].inner;
+                let axes: Vec<AxisId> = levels.iter().map(|level| level.axis).collect();
+                let bulk: Vec<_> = site.moving.iter().map(|group| self.bulk_copies(group, &axes)).collect();
                 let body = self.nested(|this| {
                     this.position(&site);
                     this.coordinates(&bounded, "step");
-                    for group in &site.moving {
-                        this.fill_group(group, &site.counter, true);
+                    for (group, copies) in site.moving.iter().zip(bulk) {
+                        this.fill_group(group, &site.counter, true, copies);
                     }
                     this.advance(&site.counter, !site.moving.is_empty());
                     this.produce(&innermost.body)
@@ -289,12 +290,13 @@ impl Lowering<'_> {
 
     fn fill_fixed(&mut self, site: &Site) {
         for group in &site.fixed {
-            self.fill_group(group, &site.fixed_counter, false);
+            let copies = self.bulk_copies(group, &[]);
+            self.fill_group(group, &site.fixed_counter, false, copies);
         }
         self.advance(&site.fixed_counter, !site.fixed.is_empty());
     }
 
-    fn fill_group(&mut self, group: &Group, counter: &str, moving: bool) {
+    fn fill_group(&mut self, group: &Group, counter: &str, moving: bool, bulk: Option<Vec<BulkCopy>>) {
         let turn = self.turn(group, counter, moving);
         self.out.push(Stmt::Acquire(turn.clone()));
         let outer = std::mem::take(&mut self.out);
@@ -308,63 +310,27 @@ impl Lowering<'_> {
         }
         self.out.push(Stmt::Publish { turn: turn.clone(), copies });
         let by_threads = std::mem::replace(&mut self.out, outer);
-        let boxes: Option<Vec<BulkCopy>> = group.operands.iter().map(|operand| self.bulk_copy(operand)).collect();
-        match boxes {
+        match bulk {
             Some(copies) => {
-                // Code for aligned tensors holds nothing of the other way.
+                // Code for tensors that TMA can fetch holds nothing of the other way.
                 self.program.promised_sass = promised;
                 self.promise("UTMALDG");
-                self.program.rings[turn.ring.0 as usize].bulk = copies.iter().map(|copy| copy.tensor).collect();
+                if copies.iter().any(|copy| matches!(copy.form, BulkForm::Window { .. })) {
+                    self.promise(".IM2COL");
+                }
+                let conditions = copies.iter().map(|copy| match copy.form {
+                    BulkForm::Box => BulkCondition::Aligned(copy.tensor),
+                    BulkForm::Window { .. } => BulkCondition::Windows(copy.tensor),
+                });
+                self.program.rings[turn.ring.0 as usize].bulk = conditions.collect();
                 self.out.push(Stmt::Bulk { turn, copies, otherwise: by_threads });
             }
             None => self.out.extend(by_threads),
         }
     }
 
-    /// The operand as boxes of its tensor: one tensor axis along the tile's rows, the last along its columns, the others fixed.
-    fn bulk_copy(&mut self, operand: &Resident) -> Option<BulkCopy> {
-        const MOST_AXES: usize = 5;
-        const MOST_ROWS: u32 = 256;
-        let Op::Load { tensor, index } = &self.nest.value(operand.load).op else { return None };
-        let dims = &self.nest.tensor(*tensor).dims;
-        let (last, outer) = index.split_last()?;
-        let rows = self.schedule.blocks[operand.rows.index()]?;
-        let exact = |at: usize, axis: AxisId| self.nest.axis(axis).extent == Extent::Dim(dims[at]);
-        let along = |int: &Int| mentions(int, operand.rows) || mentions(int, operand.cols);
-        let row_at = outer.iter().position(|int| *int == Int::Axis(operand.rows))?;
-        let fits = index.len() <= MOST_AXES
-            && rows <= MOST_ROWS
-            && *last == Int::Axis(operand.cols)
-            && exact(index.len() - 1, operand.cols)
-            && exact(row_at, operand.rows)
-            && outer.iter().enumerate().all(|(at, int)| at == row_at || !along(int))
-            && !self.shifted.contains(&operand.cols)
-            && !self.limited.contains(&operand.cols)
-            && (!self.limited.contains(&operand.rows) || self.ignores_extra_rows(operand));
-        if !fits {
-            return None;
-        }
-        let name = map_name(self.names.tensor(tensor.index()), rows);
-        if self.program.params.iter().all(|param| param.name != name) {
-            let panel = 128 / self.nest.tensor(*tensor).dtype.bytes();
-            let mut boxes = vec![1; index.len()];
-            boxes[row_at] = rows;
-            boxes[index.len() - 1] = panel;
-            let arg = plan::Arg::TensorMap { tensor: tensor.index(), boxes };
-            self.program.params.push(Param { name, ty: ParamType::TensorMap, arg });
-        }
-        let at = index
-            .iter()
-            .map(|int| match int {
-                Int::Axis(axis) => IntText::Start(*axis),
-                other => IntText::Int(other.clone()),
-            })
-            .collect();
-        Some(BulkCopy { shared: operand.shared, slot: operand.slot.clone(), tensor: *tensor, at })
-    }
-
     /// Rows past a loop's end that still lie in the tensor do no harm where they are no part of a sum, or meet zeros there.
-    fn ignores_extra_rows(&self, operand: &Resident) -> bool {
+    pub fn ignores_extra_rows(&self, operand: &Resident) -> bool {
         self.facts.dots.iter().filter(|dot| self.reads(dot.value, operand)).all(|dot| {
             dot.k != operand.rows
                 || matches!(dot.a, OperandSource::Computed { .. })

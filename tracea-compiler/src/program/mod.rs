@@ -37,6 +37,8 @@ pub struct Program {
     /// Block size of each axis that has one, in axis order.
     pub blocks: Vec<(AxisId, u32)>,
     pub params: Vec<Param>,
+    /// What the parameters that describe windows to TMA are made of.
+    pub windows: Vec<plan::Window>,
     pub grid: Vec<GridAxis>,
     /// Blocks of the two innermost tiled grid axes are visited in groups of this many along the outer one.
     pub raster: u32,
@@ -100,18 +102,39 @@ pub struct RingId(pub u32);
 pub struct Ring {
     pub name: String,
     pub stages: u32,
-    /// Tensors whose alignment decides whether TMA fills it; empty where its copies are not boxes of tensors.
-    pub bulk: Vec<TensorId>,
+    /// What decides whether TMA fills it; empty where it never does.
+    pub bulk: Vec<BulkCondition>,
 }
 
-/// A tile as boxes of a tensor, one for each panel of columns.
+/// What TMA asks of a tensor; a constant of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkCondition {
+    /// Its rows begin on multiples of 16 bytes.
+    Aligned(TensorId),
+    /// Its windows are within what a tensor map can say.
+    Windows(TensorId),
+}
+
+/// A tile that TMA copies, one panel of columns at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BulkCopy {
     pub shared: SharedId,
     pub slot: Option<IntText>,
     pub tensor: TensorId,
-    /// Where the first box begins, for each tensor axis.
+    /// The parameter that describes the tensor.
+    pub map: String,
+    /// Where the first panel begins, for each tensor axis.
     pub at: Vec<IntText>,
+    pub form: BulkForm,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum BulkForm {
+    /// A box of the tensor.
+    Box,
+    /// Rows along a flat axis (im2col). For each tensor axis but the first and the last, how far past `at` they are read: `at` lies
+    /// within the corners that the map knows, so that a walk turns to the next line at the right place wherever the window is.
+    Window { offsets: Vec<IntText> },
 }
 
 /// Which slot of a ring, and the parity of its current round.
@@ -241,7 +264,7 @@ pub enum Stmt {
         turn: Turn,
         copies: Vec<Access>,
     },
-    /// Producer: by TMA where every tensor's alignment allows it, which completes on the slot's barrier by itself; else so.
+    /// Producer: by TMA where the ring's conditions hold, which completes on the slot's barrier by itself; else so.
     Bulk {
         turn: Turn,
         copies: Vec<BulkCopy>,
@@ -486,7 +509,7 @@ pub fn stride_name(tensor: &str, axis: usize) -> String {
     format!("{tensor}_stride{axis}")
 }
 
-/// The parameter that tells TMA of a tensor's tiles of so many rows.
+/// The parameter that tells TMA of a tensor's boxes of so many rows.
 pub fn map_name(tensor: &str, rows: u32) -> String {
     format!("{tensor}_map{rows}")
 }

@@ -1,6 +1,6 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
-use super::{Access, AccessForm, Domain, Operand, Program, Stmt};
+use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Operand, Program, Stmt};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -69,8 +69,9 @@ impl Program {
                 Stmt::Release(turn) => write!(f, "release {}", self.ring(turn.ring).name)?,
                 Stmt::Acquire(turn) => write!(f, "acquire {}", self.ring(turn.ring).name)?,
                 Stmt::Publish { turn, .. } => write!(f, "publish {}", self.ring(turn.ring).name)?,
-                Stmt::Bulk { turn, otherwise, .. } => {
-                    writeln!(f, "fill {} by bulk copies, or else", self.ring(turn.ring).name)?;
+                Stmt::Bulk { turn, copies, otherwise } => {
+                    let copies: Vec<String> = copies.iter().map(|copy| self.bulk_copy(copy)).collect();
+                    writeln!(f, "fill {} by {}, or else", self.ring(turn.ring).name, copies.join(" and "))?;
                     self.stmts(f, otherwise, depth + 1)?;
                     continue;
                 }
@@ -145,6 +146,14 @@ impl Program {
             AccessForm::Scattered { .. } => "elements",
         };
         format!("{} by {form}", self.names.tensors[access.tensor.index()])
+    }
+
+    fn bulk_copy(&self, copy: &BulkCopy) -> String {
+        let form = match copy.form {
+            BulkForm::Box => "boxes",
+            BulkForm::Window { .. } => "windows",
+        };
+        format!("{form} of {}", self.names.tensors[copy.tensor.index()])
     }
 
     fn operand(&self, operand: &Operand) -> String {

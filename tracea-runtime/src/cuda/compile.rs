@@ -3,8 +3,9 @@
 use super::headers::HEADERS;
 use super::nvrtc::nvrtc;
 use super::source::render_source;
+use super::specialization::Specialization;
 use crate::error::{Error, Result};
-use crate::plan::{Instance, KernelDef, Variant};
+use crate::plan::{Instance, KernelDef, Variant, Window};
 
 /// Machine code of one variant.
 #[derive(Debug)]
@@ -36,16 +37,15 @@ pub(crate) struct Request {
     options: Vec<String>,
 }
 
-/// Compiles a variant for an architecture (`sm_80`), without a GPU and past the disk cache. `align` says for tensors, by position, the
-/// bytes that their rows are aligned to; the others count as 1.
+/// Compiles a variant for an architecture (`sm_80`), without a GPU and past the disk cache.
 pub fn compile_variant(
     kernel: &KernelDef,
     instance: &Instance,
     variant: &Variant,
-    align: &[(usize, u32)],
+    specialization: Specialization,
     architecture: &str,
 ) -> Result<Compiled> {
-    Request::new(kernel, instance, variant, align, architecture).compile()
+    Request::new(kernel, instance, variant, specialization, architecture).compile()
 }
 
 impl Request {
@@ -53,7 +53,7 @@ impl Request {
         kernel: &KernelDef,
         instance: &Instance,
         variant: &Variant,
-        align: &[(usize, u32)],
+        specialization: Specialization,
         architecture: &str,
     ) -> Request {
         let mut options = vec![
@@ -64,10 +64,15 @@ impl Request {
             "-lineinfo".to_owned(),
             "--ptxas-options=-v".to_owned(),
         ];
+        let name = |tensor: usize| kernel.tensors.get(tensor).map_or("", |def| def.name).to_uppercase();
         for &tensor in variant.aligned {
-            let bytes = align.iter().find(|(position, _)| *position == tensor).map_or(1, |(_, bytes)| *bytes);
-            let name = kernel.tensors.get(tensor).map_or("", |def| def.name).to_uppercase();
-            options.push(format!("-DTRACEA_ALIGN_{name}={bytes}"));
+            options.push(format!("-DTRACEA_ALIGN_{}={}", name(tensor), specialization.alignment(tensor)));
+        }
+        for (at, Window { tensor, .. }) in variant.windows.iter().enumerate() {
+            if variant.windows[..at].iter().all(|earlier| earlier.tensor != *tensor) {
+                let fetched = u8::from(specialization.fetches_windows(*tensor));
+                options.push(format!("-DTRACEA_WINDOW_{}={fetched}", name(*tensor)));
+            }
         }
         Request {
             kernel: kernel.name,
@@ -163,9 +168,14 @@ mod tests {
             cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[Arg::Pointer(0), Arg::Extent(0)],
             aligned: &[0],
+            windows: &[],
             max_registers: 255,
             promised_sass: &[],
         }
+    }
+
+    fn by_four() -> Specialization {
+        Specialization::default().aligned(0, 4)
     }
 
     fn nvrtc_is_missing() -> bool {
@@ -179,7 +189,7 @@ mod tests {
         }
         let source = double_source();
         for architecture in ["sm_80", "sm_90a"] {
-            let compiled = compile_variant(&KERNEL, &INSTANCE, &variant(source), &[(0, 4)], architecture).unwrap();
+            let compiled = compile_variant(&KERNEL, &INSTANCE, &variant(source), by_four(), architecture).unwrap();
             assert_eq!(&compiled.cubin[..4], b"\x7fELF");
             assert!((4..32).contains(&compiled.resources.registers), "{}", compiled.log);
             assert_eq!(compiled.resources.shared_bytes, 512, "{}", compiled.log);
@@ -207,23 +217,33 @@ mod tests {
         if nvrtc_is_missing() {
             return;
         }
-        let refused = compile_variant(&KERNEL, &INSTANCE, &variant("#line 7 \"double.rs\"\nint x = ;\n"), &[], "sm_80");
+        let refused = compile_variant(
+            &KERNEL,
+            &INSTANCE,
+            &variant("#line 7 \"double.rs\"\nint x = ;\n"),
+            Specialization::default(),
+            "sm_80",
+        );
         let message = refused.unwrap_err().to_string();
         assert!(message.starts_with("NVRTC could not compile `double` for sm_80\ndouble.rs(7): error"), "{message}");
-        let unknown = compile_variant(&KERNEL, &INSTANCE, &variant(double_source()), &[(0, 4)], "sm_1");
+        let unknown = compile_variant(&KERNEL, &INSTANCE, &variant(double_source()), by_four(), "sm_1");
         assert!(unknown.unwrap_err().to_string().contains("sm_1"));
     }
 
     #[test]
     fn everything_that_decides_the_code_is_an_input() {
-        let inputs = |align: &[(usize, u32)], architecture| {
-            let request = Request::new(&KERNEL, &INSTANCE, &variant(double_source()), align, architecture);
+        static WINDOWS: &[Window] = &[Window { tensor: 0, rows: 128, channels: 32, axes: &[] }];
+        let inputs = |specialization, architecture| {
+            let variant = Variant { windows: WINDOWS, ..variant(double_source()) };
+            let request = Request::new(&KERNEL, &INSTANCE, &variant, specialization, architecture);
             request.inputs().map(str::to_owned).collect::<Vec<_>>()
         };
-        let first = inputs(&[(0, 4)], "sm_80");
-        assert_eq!(first, inputs(&[(0, 4)], "sm_80"));
-        assert_ne!(first, inputs(&[(0, 8)], "sm_80"));
-        assert_ne!(first, inputs(&[(0, 4)], "sm_90"));
+        let first = inputs(by_four(), "sm_80");
+        assert_eq!(first, inputs(by_four(), "sm_80"));
+        assert_ne!(first, inputs(by_four().aligned(0, 8), "sm_80"));
+        assert_ne!(first, inputs(by_four().windowed(0, true), "sm_80"));
+        assert_ne!(first, inputs(by_four(), "sm_90"));
+        assert!(first.iter().any(|part| part == "-DTRACEA_WINDOW_X=0"));
         assert!(first.iter().any(|part| part == "tracea/fast_div.cuh"));
     }
 

@@ -18,11 +18,13 @@ mod memory;
 mod module;
 mod nvrtc;
 mod source;
+mod specialization;
 mod timer;
 
 pub use compile::{Compiled, Resources, compile_variant};
 pub use nvrtc::nvrtc_version;
 pub use source::render_source;
+pub use specialization::Specialization;
 
 pub(crate) use driver::{Checked, cuda_count};
 pub(crate) use gpu::Gpu;

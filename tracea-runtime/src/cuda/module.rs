@@ -5,6 +5,7 @@ use super::compile::Request;
 use super::driver::Checked;
 use super::gpu::Gpu;
 use super::nvrtc::{nvrtc, nvrtc_version};
+use super::specialization::Specialization;
 use crate::error::{Error, Result};
 use crate::plan::{Instance, KernelDef, Variant};
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
@@ -36,10 +37,10 @@ pub(crate) fn load(
     kernel: &KernelDef,
     instance: &Instance,
     variant: &Variant,
-    align: &[(usize, u32)],
+    specialization: Specialization,
 ) -> Result<LoadedKernel> {
     let architecture = machine_architecture(gpu, kernel, variant)?;
-    let request = Request::new(kernel, instance, variant, align, &architecture);
+    let request = Request::new(kernel, instance, variant, specialization, &architecture);
     let (major, minor) = nvrtc_version()?;
     let version = format!("NVRTC {major}.{minor}");
     let key = CacheKey::new(request.inputs().chain([version.as_str()]));

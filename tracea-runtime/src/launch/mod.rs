@@ -16,6 +16,7 @@ mod run;
 mod slot;
 mod tensor_map;
 mod time;
+mod window;
 
 pub use arg::{ArgRef, MAX_DIMS, MAX_SCALARS, MAX_SELECTORS, MAX_TENSORS};
 pub use pick::ScheduleChoice;

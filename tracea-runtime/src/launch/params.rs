@@ -2,7 +2,8 @@
 
 use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors, check_index};
-use super::tensor_map::tensor_map;
+use super::tensor_map::{UNUSED_MAP, box_map, window_map};
+use super::window::Windows;
 use crate::error::{Error, Result};
 use crate::plan::{Arg, GridAxis, Kept, Variant};
 use std::ffi::c_void;
@@ -73,10 +74,17 @@ impl Parameters {
         Parameters { bytes: [MaybeUninit::uninit(); CAPACITY], len: 0, starts: [0; MOST_PARAMETERS], count: 0 }
     }
 
-    pub fn pack(&mut self, variant: &Variant, sizes: &Sizes, tensors: &Tensors<'_>, scalars: &Scalars) -> Result<()> {
+    pub fn pack(
+        &mut self,
+        variant: &Variant,
+        sizes: &Sizes,
+        tensors: &Tensors<'_>,
+        scalars: &Scalars,
+        windows: &Windows,
+    ) -> Result<()> {
         for arg in variant.args {
             let before = self.len;
-            self.push(arg, variant, sizes, tensors, scalars)?;
+            self.push(arg, variant, sizes, tensors, scalars, windows)?;
             let Some(start) = self.starts.get_mut(self.count) else {
                 return Err(Error::Shape(format!(
                     "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
@@ -108,6 +116,7 @@ impl Parameters {
         sizes: &Sizes,
         tensors: &Tensors<'_>,
         scalars: &Scalars,
+        windows: &Windows,
     ) -> Result<()> {
         match *arg {
             Arg::Pointer(tensor) => match tensors.get(tensor) {
@@ -133,9 +142,23 @@ impl Parameters {
                 self.put(&(columns as i32).to_ne_bytes(), 4)
             }
             Arg::TensorMap { tensor, boxes } => match tensors.get(tensor) {
-                Some(tensor) => self.put(&tensor_map(tensor, boxes)?, 64),
+                Some(tensor) => self.put(&box_map(tensor, boxes)?, 64),
                 None => unplanned(),
             },
+            Arg::WindowMap(window) => {
+                let map = match windows.get(window) {
+                    Some((window, corners)) => match tensors.get(window.tensor) {
+                        Some(tensor) => window_map(tensor, window, corners)?,
+                        None => return unplanned(),
+                    },
+                    None => UNUSED_MAP,
+                };
+                self.put(&map, 64)
+            }
+            Arg::WindowCorner(window, axis) => {
+                let lower = windows.get(window).and_then(|(_, corners)| corners.lower(axis));
+                self.put(&lower.unwrap_or(0).to_ne_bytes(), 4)
+            }
         }
     }
 
@@ -163,8 +186,9 @@ impl Parameters {
 fn alignment(arg: &Arg) -> usize {
     match arg {
         Arg::Pointer(_) | Arg::Stride(..) => 8,
-        Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) | Arg::KeptColumns => 4,
-        Arg::TensorMap { .. } => 64,
+        Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
+        Arg::WindowCorner(..) | Arg::KeptColumns => 4,
+        Arg::TensorMap { .. } | Arg::WindowMap(_) => 64,
     }
 }
 
@@ -235,12 +259,14 @@ mod tests {
                 Arg::Scalar(0),
             ],
             aligned: &[],
+            windows: &[],
             max_registers: 255,
             promised_sass: &[],
         };
         let sizes = Sizes::of(&[3, 5]);
         let mut parameters = Parameters::new();
-        parameters.pack(&variant, &sizes, &tensors, &scalars).unwrap();
+        let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
+        parameters.pack(&variant, &sizes, &tensors, &scalars, &windows).unwrap();
         let mut expected = Vec::new();
         expected.extend(5i32.to_ne_bytes());
         expected.extend([0; 4]);

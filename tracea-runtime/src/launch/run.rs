@@ -6,7 +6,8 @@ use super::check::{Sizes, check_aliases, check_counts, check_places, check_shape
 use super::params::{Parameters, grid, shared_bytes};
 use super::slot::LoadKey;
 use super::tensor_map::alignment_of;
-use crate::cuda::{Checked, Gpu, LoadedKernel, load};
+use super::window::Windows;
+use crate::cuda::{Checked, Gpu, LoadedKernel, Specialization, load};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::host::{HostArg, HostArray};
@@ -29,7 +30,8 @@ pub(crate) struct Plan {
     pub blocks: u32,
     /// Dynamic shared memory of each.
     pub shared_bytes: u32,
-    pub alignment: [u32; super::MAX_TENSORS],
+    pub specialization: Specialization,
+    pub windows: Windows,
 }
 
 impl Launch<'_> {
@@ -102,28 +104,24 @@ impl Launch<'_> {
         check_strides(self.kernel, &self.tensors)?;
         let (variant_index, variant) = self.variant(gpu, checks.instance, &checks.sizes)?;
         let blocks = grid(self.kernel.name, variant, &checks.sizes)?;
-        let mut alignment = [1; super::MAX_TENSORS];
+        let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
-            if let (Some(slot), Some(raw)) = (alignment.get_mut(tensor), self.tensors.get(tensor)) {
-                *slot = alignment_of(raw);
+            if let Some(raw) = self.tensors.get(tensor) {
+                specialization = specialization.aligned(tensor, alignment_of(raw));
             }
         }
+        let windows = Windows::of(variant.windows, &checks.sizes, &self.tensors, &self.scalars);
+        for window in variant.windows {
+            specialization = specialization.windowed(window.tensor, windows.fit(window.tensor));
+        }
         let shared_bytes = shared_bytes(variant, &checks.sizes);
-        Ok(Plan { variant, variant_index, blocks, shared_bytes, alignment })
+        Ok(Plan { variant, variant_index, blocks, shared_bytes, specialization, windows })
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
-        let alignment = plan
-            .alignment
-            .iter()
-            .enumerate()
-            .fold(0u64, |packed, (tensor, bytes)| packed | u64::from(bytes.trailing_zeros()) << (4 * tensor));
-        let key = LoadKey { gpu: gpu.id, instance: checks.instance_index, variant: plan.variant_index, alignment };
-        self.slot.get_or_load(key, || {
-            let align: Vec<(usize, u32)> =
-                plan.variant.aligned.iter().map(|&tensor| (tensor, plan.alignment[tensor])).collect();
-            load(gpu, self.kernel, checks.instance, plan.variant, &align)
-        })
+        let specialization = plan.specialization;
+        let key = LoadKey { gpu: gpu.id, instance: checks.instance_index, variant: plan.variant_index, specialization };
+        self.slot.get_or_load(key, || load(gpu, self.kernel, checks.instance, plan.variant, specialization))
     }
 
     fn enqueue(&self, checks: &Checks<'_>, gpu: &'static Gpu, stream: &CudaStream) -> Result<()> {
@@ -133,7 +131,7 @@ impl Launch<'_> {
         }
         let loaded = self.loaded(checks, &plan, gpu)?;
         let mut parameters = Parameters::new();
-        parameters.pack(plan.variant, &checks.sizes, &self.tensors, &self.scalars)?;
+        parameters.pack(plan.variant, &checks.sizes, &self.tensors, &self.scalars, &plan.windows)?;
         gpu.bind()?;
         for other in self.other_streams(stream) {
             stream.join(other).doing("ordering two streams")?;

@@ -1,6 +1,6 @@
 //! Loaded code of one kernel, found again without a lock.
 
-use crate::cuda::LoadedKernel;
+use crate::cuda::{LoadedKernel, Specialization};
 use crate::error::Result;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,8 +26,7 @@ pub(crate) struct LoadKey {
     pub gpu: usize,
     pub instance: usize,
     pub variant: usize,
-    /// Four bits a tensor: the logarithm of its alignment.
-    pub alignment: u64,
+    pub specialization: Specialization,
 }
 
 impl KernelSlot {

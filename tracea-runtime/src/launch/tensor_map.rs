@@ -1,16 +1,25 @@
 //! Tensor maps: what TMA needs to know of a tensor (CUDA driver API, "Tensor Map Object Management").
 
+use super::window::Corners;
 use crate::cuda::Checked;
 use crate::dtype::Dtype;
 use crate::error::Result;
+use crate::plan::Window;
 use crate::tensor::RawTensor;
 use cudarc::driver::sys;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 
 /// Ranks that a tensor map takes.
 const MOST_AXES: usize = 5;
 /// TMA reads rows that begin on multiples of 16 bytes.
 const ALIGNMENT: u32 = 16;
+
+const INTERLEAVE: sys::CUtensorMapInterleave = sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
+const SWIZZLE: sys::CUtensorMapSwizzle = sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B;
+const PROMOTION: sys::CUtensorMapL2promotion = sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+/// Zeros outside.
+const FILL: sys::CUtensorMapFloatOOBfill = sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
 
 /// The alignment that a tensor's machine code is made for: the largest of 16, 8, 4, 2, 1 that divides the address and, in bytes,
 /// every stride but the last.
@@ -26,19 +35,36 @@ pub(super) fn alignment_of(tensor: &RawTensor) -> u32 {
     1 << all.trailing_zeros()
 }
 
-/// The map's 128 bytes; zeros for a tensor whose code does not use it.
-pub(super) fn tensor_map(tensor: &RawTensor, boxes: &[u32]) -> Result<[u8; 128]> {
+/// A tensor map as a kernel takes it.
+pub(super) type TensorMap = [u8; 128];
+
+/// For code that does not use it.
+pub(super) const UNUSED_MAP: TensorMap = [0; 128];
+
+/// What the driver asks of every tensor, axes from the innermost.
+struct Described {
+    dtype: sys::CUtensorMapDataType,
+    rank: usize,
+    sizes: [u64; MOST_AXES],
+    /// In bytes, of all axes but the innermost.
+    strides: [u64; MOST_AXES],
+}
+
+/// Whether TMA can fetch from the tensor.
+pub(super) fn fetchable(tensor: &RawTensor) -> bool {
+    let layout = tensor.layout();
+    alignment_of(tensor) >= ALIGNMENT && layout.rank() <= MOST_AXES && !layout.sizes().contains(&0)
+}
+
+fn described(tensor: &RawTensor) -> Option<Described> {
+    if !fetchable(tensor) {
+        return None;
+    }
     let layout = tensor.layout();
     let rank = layout.rank();
-    let empty = layout.sizes().contains(&0);
-    if alignment_of(tensor) < ALIGNMENT || rank > MOST_AXES || rank != boxes.len() || empty {
-        return Ok([0; 128]);
-    }
-    // The driver counts axes from the innermost.
-    let (mut sizes, mut strides, mut extents) = ([1u64; MOST_AXES], [0u64; MOST_AXES], [1u32; MOST_AXES]);
+    let (mut sizes, mut strides) = ([1u64; MOST_AXES], [0u64; MOST_AXES]);
     for (at, axis) in (0..rank).rev().enumerate() {
         sizes[at] = layout.sizes()[axis] as u64;
-        extents[at] = boxes[axis];
         if at > 0 {
             let bytes = (layout.strides()[axis] * tensor.dtype().bytes()) as u64;
             // The stride of an axis of one element is never taken; the driver still asks for a multiple of 16.
@@ -51,11 +77,22 @@ pub(super) fn tensor_map(tensor: &RawTensor, boxes: &[u32]) -> Result<[u8; 128]>
         Dtype::F32 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         Dtype::I32 => sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_INT32,
     };
+    Some(Described { dtype, rank, sizes, strides })
+}
+
+/// Boxes of a tensor; zeros where its code does not use them.
+pub(super) fn box_map(tensor: &RawTensor, boxes: &[u32]) -> Result<TensorMap> {
+    let Some(Described { dtype, rank, sizes, strides }) = described(tensor) else { return Ok(UNUSED_MAP) };
+    if rank != boxes.len() {
+        return Ok(UNUSED_MAP);
+    }
+    let mut extents = [1u32; MOST_AXES];
+    boxes.iter().rev().zip(&mut extents).for_each(|(from, to)| *to = *from);
     let steps = [1u32; MOST_AXES];
-    let mut map = std::mem::MaybeUninit::<sys::CUtensorMap>::zeroed();
+    let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
     // SAFETY: the arrays have at least `rank` entries, the map is 128 bytes of the driver's own type, and the call only encodes: it
     // does not touch the tensor's memory.
-    let map = unsafe {
+    let status = unsafe {
         sys::cuTensorMapEncodeTiled(
             map.as_mut_ptr(),
             dtype,
@@ -65,15 +102,49 @@ pub(super) fn tensor_map(tensor: &RawTensor, boxes: &[u32]) -> Result<[u8; 128]>
             strides.as_ptr(),
             extents.as_ptr(),
             steps.as_ptr(),
-            sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
-            sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
-            sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            INTERLEAVE,
+            SWIZZLE,
+            PROMOTION,
+            FILL,
         )
-        .result()
-        .doing("describing a tensor to TMA")?;
-        map.assume_init()
     };
-    // SAFETY: a tensor map is 128 plain bytes.
-    Ok(unsafe { std::mem::transmute::<sys::CUtensorMap, [u8; 128]>(map) })
+    finished(status, map)
+}
+
+/// Windows of a tensor; zeros where its code does not use them.
+pub(super) fn window_map(tensor: &RawTensor, window: &Window, corners: &Corners) -> Result<TensorMap> {
+    let Some(Described { dtype, rank, sizes, strides }) = described(tensor) else { return Ok(UNUSED_MAP) };
+    let (mut lower, mut upper, mut steps) = ([0i32; MOST_AXES], [0i32; MOST_AXES], [1u32; MOST_AXES]);
+    for (at, axis) in corners.axes().rev().enumerate() {
+        (lower[at], upper[at], steps[at + 1]) = (axis.lower, axis.upper, axis.step);
+    }
+    let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
+    // SAFETY: as for boxes; the corners' arrays have more than `rank - 2` entries.
+    let status = unsafe {
+        sys::cuTensorMapEncodeIm2col(
+            map.as_mut_ptr(),
+            dtype,
+            rank as u32,
+            tensor.device_address() as usize as *mut c_void,
+            sizes.as_ptr(),
+            strides.as_ptr(),
+            lower.as_ptr(),
+            upper.as_ptr(),
+            window.channels,
+            window.rows,
+            steps.as_ptr(),
+            INTERLEAVE,
+            SWIZZLE,
+            PROMOTION,
+            FILL,
+        )
+    };
+    finished(status, map)
+}
+
+/// `map` is as the driver left it, over zeros.
+fn finished(status: sys::CUresult, map: MaybeUninit<sys::CUtensorMap>) -> Result<TensorMap> {
+    status.result().doing("describing a tensor to TMA")?;
+    // SAFETY: a tensor map is 128 plain bytes, each of them written.
+    Ok(unsafe { std::mem::transmute::<sys::CUtensorMap, TensorMap>(map.assume_init()) })
 }

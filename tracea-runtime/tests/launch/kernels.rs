@@ -107,6 +107,7 @@ const fn scaled_variant(schedule: &'static str, source: &'static str) -> Variant
         cost: Cost { once: 0, resident: 1, steps: &[] },
         args: &[Arg::Pointer(0), Arg::Pointer(1), Arg::Scalar(0), Arg::Extent(0)],
         aligned: &[],
+        windows: &[],
         max_registers: 255,
         promised_sass: &[],
     }
@@ -194,6 +195,7 @@ static UPDATE: KernelDef = KernelDef {
                 Arg::DivideByBlocks(GridAxis { dims: &[0], block: 1 }),
             ],
             aligned: &[0, 1],
+            windows: &[],
             max_registers: 255,
             promised_sass: &[],
         }],

@@ -1,7 +1,7 @@
 //! The kernels' sources through NVRTC, which needs no GPU.
 
 use crate::kernels::{scaled, update};
-use tracea_runtime::cuda::{compile_variant, nvrtc_version};
+use tracea_runtime::cuda::{Specialization, compile_variant, nvrtc_version};
 use tracea_runtime::device::Device;
 
 #[test]
@@ -16,8 +16,8 @@ fn the_sources_become_machine_code() {
         let instance = &kernel.instances[0];
         for variant in instance.variants.iter().filter(|variant| !variant.source.is_empty()) {
             let architecture = if variant.target == "sm_90a" { "sm_90a" } else { "sm_90" };
-            let align: Vec<(usize, u32)> = variant.aligned.iter().map(|tensor| (*tensor, 4)).collect();
-            let compiled = compile_variant(kernel, instance, variant, &align, architecture).unwrap();
+            let aligned = variant.aligned.iter().fold(Specialization::default(), |all, tensor| all.aligned(*tensor, 4));
+            let compiled = compile_variant(kernel, instance, variant, aligned, architecture).unwrap();
             assert!(compiled.resources.registers > 0 && compiled.resources.stack_bytes == 0, "{}", compiled.log);
         }
     }

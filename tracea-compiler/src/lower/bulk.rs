@@ -1,0 +1,348 @@
+//! Tiles that TMA can copy: boxes of a tensor, or windows of it.
+//!
+//! ```text
+//! a[(b, i, k)]                                a box: rows along one tensor axis, columns along the last
+//! x[(n, p * stride + r, q * stride + s, c)]   windows: (n, p, q) = i.coords(), rows along a flat axis over several
+//! ```
+//! A box's alignment and a window's numbers are known at launch only, so that such a copy stands beside one by threads.
+
+use super::Lowering;
+use super::analysis::mentions;
+use super::loops::Resident;
+use super::roles::Group;
+use super::windows::{self, Along, folded};
+use crate::nest::{AxisId, Extent, Int, IntOp, Op, TensorId};
+use crate::plan;
+use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Stmt, map_name};
+
+/// Elements of a tensor that make up the rows of a tile.
+struct Source<'n> {
+    tensor: TensorId,
+    /// The index but for its last, which runs along the columns.
+    outer: &'n [Int],
+    rows: u32,
+    form: Form,
+}
+
+enum Form {
+    /// Rows along this axis of the tensor.
+    Box { row_at: usize },
+    /// For each axis of the tensor but the first and the last, how rows lie along it.
+    Window(Vec<Along>),
+}
+
+impl<'n> Lowering<'n> {
+    /// The group's operands as TMA copies them, where it can copy all of them; `axes` are those of the loop that they are copied in.
+    pub fn bulk_copies(&mut self, group: &Group, axes: &[AxisId]) -> Option<Vec<BulkCopy>> {
+        let sources: Option<Vec<Source>> = group.operands.iter().map(|operand| self.bulk_source(operand)).collect();
+        let copies = group.operands.iter().zip(sources?).map(|(operand, source)| match source.form {
+            Form::Box { row_at } => self.box_copy(operand, &source, row_at),
+            Form::Window(ref along) => self.window_copy(operand, &source, along, axes),
+        });
+        Some(copies.collect())
+    }
+
+    fn bulk_source(&self, operand: &Resident) -> Option<Source<'n>> {
+        let nest = self.nest;
+        let Op::Load { tensor, index } = &nest.value(operand.load).op else { return None };
+        let (last, outer) = index.split_last()?;
+        let dims = &nest.tensor(*tensor).dims;
+        let fits = *last == Int::Axis(operand.cols)
+            && nest.axis(operand.cols).extent == Extent::Dim(*dims.last()?)
+            && !self.shifted.contains(&operand.cols)
+            && !self.limited.contains(&operand.cols)
+            && (!self.limited.contains(&operand.rows) || self.ignores_extra_rows(operand));
+        if !fits || outer.iter().any(|int| mentions(int, operand.cols)) {
+            return None;
+        }
+        let rows = self.schedule.blocks[operand.rows.index()]?;
+        let form = match self.box_rows(operand, *tensor, outer, rows) {
+            Some(row_at) => Form::Box { row_at },
+            None => Form::Window(windows::find(nest, *tensor, outer, operand.rows, rows)?),
+        };
+        Some(Source { tensor: *tensor, outer, rows, form })
+    }
+
+    /// The tensor axis that the rows run along, all other indices fixed.
+    fn box_rows(&self, operand: &Resident, tensor: TensorId, outer: &[Int], rows: u32) -> Option<usize> {
+        const MOST_AXES: usize = 5;
+        const MOST_ROWS: u32 = 256;
+        let row_at = outer.iter().position(|int| *int == Int::Axis(operand.rows))?;
+        let fits = outer.len() < MOST_AXES
+            && rows <= MOST_ROWS
+            && self.nest.axis(operand.rows).extent == Extent::Dim(self.nest.tensor(tensor).dims[row_at])
+            && outer.iter().enumerate().all(|(at, int)| at == row_at || !mentions(int, operand.rows));
+        fits.then_some(row_at)
+    }
+
+    fn box_copy(&mut self, operand: &Resident, source: &Source, row_at: usize) -> BulkCopy {
+        let map = map_name(self.names.tensor(source.tensor.index()), source.rows);
+        if self.program.params.iter().all(|param| param.name != map) {
+            let mut boxes = vec![1; source.outer.len()];
+            boxes[row_at] = source.rows;
+            boxes.push(self.panel(source.tensor));
+            let arg = plan::Arg::TensorMap { tensor: source.tensor.index(), boxes };
+            self.program.params.push(Param { name: map.clone(), ty: ParamType::TensorMap, arg });
+        }
+        let mut at: Vec<IntText> = source
+            .outer
+            .iter()
+            .map(|int| match int {
+                Int::Axis(axis) => IntText::Start(*axis),
+                other => IntText::Int(other.clone()),
+            })
+            .collect();
+        at.push(IntText::Start(operand.cols));
+        BulkCopy {
+            shared: operand.shared,
+            slot: operand.slot.clone(),
+            tensor: source.tensor,
+            map,
+            at,
+            form: BulkForm::Box,
+        }
+    }
+
+    fn window_copy(&mut self, operand: &Resident, source: &Source, along: &[Along], axes: &[AxisId]) -> BulkCopy {
+        let tensor = self.names.tensor(source.tensor.index()).to_string();
+        let window = self.program.windows.len();
+        self.program.windows.push(plan::Window {
+            tensor: source.tensor.index(),
+            rows: source.rows,
+            channels: self.panel(source.tensor),
+            axes: along.iter().map(|along| along.plan.clone()).collect(),
+        });
+        let map = self.names.fresh(&format!("{tensor}_window"));
+        let arg = plan::Arg::WindowMap(window);
+        self.program.params.push(Param { name: map.clone(), ty: ParamType::TensorMap, arg });
+
+        let part = |at: usize| Int::FlatCoord(operand.rows, at);
+        let (mut at, mut offsets) = (vec![IntText::Int(part(0))], Vec::new());
+        for (axis, along) in along.iter().enumerate() {
+            let corner = self.names.fresh(&format!("{tensor}_corner{}", axis + 1));
+            let arg = plan::Arg::WindowCorner(window, axis);
+            self.program.params.push(Param { name: corner.clone(), ty: ParamType::Int, arg });
+            let first = folded(IntOp::Mul, part(axis + 1), along.step.clone());
+            at.push(IntText::Int(first).plus(IntText::name(&corner)));
+            offsets.push(match along.moves {
+                true => IntText::Sub(Box::new(IntText::Int(along.rest.clone())), Box::new(IntText::Name(corner))),
+                false => IntText::Const(0),
+            });
+        }
+        if !axes.contains(&operand.rows) {
+            // The same at each step.
+            for (axis, first) in at.iter_mut().enumerate() {
+                let name = self.names.fresh(&format!("{tensor}_first{axis}"));
+                let value = std::mem::replace(first, IntText::name(&name));
+                self.out.push(Stmt::Let { name, value });
+            }
+        }
+        at.push(IntText::Start(operand.cols));
+        BulkCopy {
+            shared: operand.shared,
+            slot: operand.slot.clone(),
+            tensor: source.tensor,
+            map,
+            at,
+            form: BulkForm::Window { offsets },
+        }
+    }
+
+    /// Elements of a row that lie together in shared memory.
+    fn panel(&self, tensor: TensorId) -> u32 {
+        128 / self.nest.tensor(tensor).dtype.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::{Number, Window};
+    use crate::program::Program;
+    use crate::testing::{cuda, lines, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// A convolution whose window lies at this index; more arguments than most need.
+    fn convolution(window: TokenStream) -> TokenStream {
+        quote! {
+            #[schedule(sm_90a, npq = 128, ko = 128, c = 64, stages = 4)]
+            fn conv<N: Dim, H: Dim, W: Dim, C: Dim, K: Dim, R: Dim, S: Dim, P: Dim, Q: Dim>(
+                x: &Tensor<f16, (N, H, W, C)>, w: &Tensor<f16, (K, R, S, C)>, y: &mut Tensor<f16, (N, P, Q, K)>,
+                stride: i32, pad: i32, dilation: i32,
+            ) {
+                tile!(for (npq, ko) in (flat(N, P, Q), K) {
+                    let (n, p, q) = npq.coords();
+                    let mut acc = zeros::<f32>((npq, ko));
+                    tile!(for (r, s, c) in (each(R), each(S), C) {
+                        acc += dot(x[#window], w[(ko, r, s, c)].t());
+                    });
+                    y[(n, p, q, ko)] = acc.to();
+                });
+            }
+        }
+    }
+
+    /// How the producer fills its rings, where not by threads alone.
+    fn filled(program: &Program) -> Vec<String> {
+        lines(program).into_iter().filter(|line| line.starts_with("fill ")).collect()
+    }
+
+    fn is_windowed(window: TokenStream) -> bool {
+        let program = program(convolution(window));
+        match &filled(&program)[..] {
+            [] => program.windows.is_empty(),
+            [line] => {
+                assert_eq!(line, "fill x_ready by windows of x and boxes of w, or else");
+                assert_eq!(program.windows.len(), 1);
+                return true;
+            }
+            lines => panic!("{lines:?}"),
+        };
+        assert!(program.params.iter().all(|param| param.name != "w_map128"), "a ring of threads needs no map");
+        false
+    }
+
+    /// `corner + reach * step`-like text of a number, dims as `d0`, scalars as `s0`.
+    fn text(number: &Number) -> String {
+        match number {
+            Number::Const(value) => value.to_string(),
+            Number::Dim(dim) => format!("d{dim}"),
+            Number::Scalar(scalar) => format!("s{scalar}"),
+            Number::Binary(op, a, b) => format!("{op:?}({}, {})", text(a), text(b)),
+        }
+    }
+
+    #[test]
+    fn rows_that_walk_a_tensor_by_steps_are_windows() {
+        for window in [
+            quote!((n, p * stride + r * dilation - pad, q * stride + s * dilation - pad, c)),
+            quote!((n, p, q, c)),
+            quote!((n, p + 1, q - s, c)),
+            quote!((n, 2 * p + r - 3, (q + s) * stride, c)),
+            quote!((n, p + (r + 1) * (dilation - 1), q * (stride * 2) + pad / 2, c)),
+            quote!((n, p + r + s, q, c)),
+        ] {
+            assert!(is_windowed(window.clone()), "{window}");
+        }
+    }
+
+    #[test]
+    fn what_tma_cannot_walk_is_copied_by_threads() {
+        for window in [
+            // Steps that change from tile to tile, or from row to row.
+            quote!((n, p * r, q, c)),
+            quote!((n, p * q, q, c)),
+            quote!((n, p * p, q, c)),
+            quote!((n, p / 2, q, c)),
+            // Not linear in a loop.
+            quote!((n, p + r * s, q, c)),
+            quote!((n, p + r % 2, q, c)),
+            // Another part's axis, or none.
+            quote!((n, q, p, c)),
+            quote!((n, p + q, q, c)),
+            // The first and the last axis are as they are.
+            quote!((n + 1, p, q, c)),
+            quote!((n, p, q, c + 1)),
+            quote!((n, p, q, c * stride)),
+            // An axis cut into blocks.
+            quote!((n, p, q + c, c)),
+        ] {
+            assert!(!is_windowed(window.clone()), "{window}");
+        }
+    }
+
+    #[test]
+    fn corners_come_from_the_ends_of_loops() {
+        let program = program(convolution(quote!((n, p * stride + r * dilation - pad, 2 * q - s, c))));
+        let [Window { tensor: 0, rows: 128, channels: 64, axes }] = &program.windows[..] else {
+            panic!("{:?}", program.windows)
+        };
+        // N, H, W, C, K, R, S, P, Q; stride, pad, dilation
+        let far = "Mul(s2, Sub(d5, 1))";
+        assert_eq!((axes[0].count, text(&axes[0].step)), (7, "s0".into()));
+        assert_eq!(text(&axes[0].corner), format!("Add(Sub(0, s1), Min({far}, 0))"));
+        assert_eq!(text(&axes[0].reach), format!("Sub(Max({far}, 0), Min({far}, 0))"));
+        assert_eq!((axes[1].count, text(&axes[1].step)), (8, "2".into()));
+        assert_eq!(text(&axes[1].corner), "Min(Mul(-1, Sub(d6, 1)), 0)");
+    }
+
+    #[test]
+    fn the_first_row_is_found_once_a_block() {
+        let text = cuda(convolution(quote!((n, p * stride + r * dilation - pad, q - pad, c))));
+        let of = |start: &str| {
+            let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with(start)).collect();
+            assert_eq!(lines.len(), 1, "{start} in\n{text}");
+            lines[0].to_string()
+        };
+        assert_eq!(of("const int x_first1"), "const int x_first1 = by_Q.div(by_P_Q.rem(npq0)) * stride + x_corner1;");
+        assert_eq!(of("const int x_first2"), "const int x_first2 = by_Q.rem(npq0) + x_corner2;");
+        assert!(text.find("x_first2 =") < text.find("for (int step"));
+        let copy = of("tma_load_im2col(");
+        assert!(copy.ends_with(", c0, x_first2, x_first1, x_first0, 0, r * dilation - pad - x_corner1);"), "{copy}");
+        assert_eq!(
+            of("constexpr bool X_READY_BULK"),
+            "constexpr bool X_READY_BULK = TRACEA_WINDOW_X && ALIGN_W >= 16;"
+        );
+    }
+
+    #[test]
+    fn images_of_one_and_three_axes_are_walked_too() {
+        let line = program(quote! {
+            #[schedule(sm_90a, np = 128, ko = 64, c = 128, stages = 3)]
+            fn conv1d<N: Dim, L: Dim, C: Dim, K: Dim, R: Dim, P: Dim>(
+                x: &Tensor<bf16, (N, L, C)>, w: &Tensor<bf16, (K, R, C)>, y: &mut Tensor<bf16, (N, P, K)>, pad: i32,
+            ) {
+                tile!(for (np, ko) in (flat(N, P), K) {
+                    let (n, p) = np.coords();
+                    let mut acc = zeros::<f32>((np, ko));
+                    tile!(for (r, c) in (each(R), C) { acc += dot(x[(n, p + r - pad, c)], w[(ko, r, c)].t()); });
+                    y[(n, p, ko)] = acc.to();
+                });
+            }
+        });
+        assert_eq!(filled(&line), ["fill x_ready by windows of x and boxes of w, or else"]);
+        let volume = program(quote! {
+            #[schedule(sm_90a, rows = 128, ko = 64, c = 64, stages = 3)]
+            fn conv3d<N: Dim, D: Dim, H: Dim, W: Dim, C: Dim, K: Dim, O: Dim, P: Dim, Q: Dim>(
+                x: &Tensor<f16, (N, D, H, W, C)>, w: &Tensor<f16, (K, Const<3>, Const<3>, C)>,
+                y: &mut Tensor<f16, (N, O, P, Q, K)>,
+            ) {
+                tile!(for (rows, ko) in (flat(N, O, P, Q), K) {
+                    let (n, o, p, q) = rows.coords();
+                    let mut acc = zeros::<f32>((rows, ko));
+                    tile!(for (rs, c) in (each(flat(Const::<3>, Const::<3>)), C) {
+                        let (r, s) = rs.coords();
+                        acc += dot(x[(n, o, p + r - 1, q + s - 1, c)], w[(ko, r, s, c)].t());
+                    });
+                    y[(n, o, p, q, ko)] = acc.to();
+                });
+            }
+        });
+        assert_eq!(filled(&volume), ["fill x_ready by windows of x and boxes of w, or else"]);
+        assert_eq!(text(&volume.windows[0].axes[1].corner), "-1");
+    }
+
+    #[test]
+    fn rows_that_the_sum_runs_over_are_found_at_each_step() {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, ko = 128, c = 64, npq = 64, stages = 3)]
+            fn weights<N: Dim, H: Dim, W: Dim, C: Dim, K: Dim, R: Dim, S: Dim, P: Dim, Q: Dim>(
+                x: &Tensor<f16, (N, H, W, C)>, dy: &Tensor<f16, (N, P, Q, K)>, dw: &mut Tensor<f16, (K, R, S, C)>, pad: i32,
+            ) {
+                tile!(for (r, s, ko, c) in (each(R), each(S), K, C) {
+                    let mut acc = zeros::<f32>((ko, c));
+                    tile!(for npq in flat(N, P, Q) {
+                        let (n, p, q) = npq.coords();
+                        acc += dot(dy[(n, p, q, ko)].t(), x[(n, p + r - pad, q + s - pad, c)]);
+                    });
+                    dw[(ko, r, s, c)] = acc.to();
+                });
+            }
+        });
+        let copies: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| line.starts_with("tma_load_im2col(")).collect();
+        let [dy, _, x] = copies[..] else { panic!("two panels of one window, one of another in\n{text}") };
+        assert!(dy.contains("ko0, by_Q.rem(npq0) + dy_corner2, "), "{dy}");
+        assert!(x.ends_with("s - pad - x_corner2, r - pad - x_corner1);"), "{x}");
+    }
+}

@@ -1,0 +1,56 @@
+//! What of a launch's tensors is baked into machine code.
+
+/// Facts about tensors, by position, that a variant's source takes as constants: one source gives one cubin for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Specialization {
+    /// Four bits a tensor: the logarithm of its alignment.
+    alignments: u64,
+    /// One bit a tensor.
+    windows: u16,
+}
+
+impl Specialization {
+    /// Sixteen tensors have a place; facts about others are forgotten.
+    const MOST_TENSORS: usize = 16;
+
+    /// The tensor's address and rows are aligned to so many bytes, a power of two; to 1 where nothing is said.
+    pub fn aligned(self, tensor: usize, bytes: u32) -> Specialization {
+        if tensor >= Specialization::MOST_TENSORS {
+            return self;
+        }
+        let others = self.alignments & !(15 << (4 * tensor));
+        let logarithm = u64::from(bytes.trailing_zeros().min(15));
+        Specialization { alignments: others | logarithm << (4 * tensor), ..self }
+    }
+
+    /// Whether TMA fetches the tensor's windows; it does not where nothing is said.
+    pub fn windowed(self, tensor: usize, fetched: bool) -> Specialization {
+        if tensor >= Specialization::MOST_TENSORS {
+            return self;
+        }
+        let others = self.windows & !(1 << tensor);
+        Specialization { windows: others | u16::from(fetched) << tensor, ..self }
+    }
+
+    pub(crate) fn alignment(self, tensor: usize) -> u32 {
+        if tensor < Specialization::MOST_TENSORS { 1 << (self.alignments >> (4 * tensor) & 15) } else { 1 }
+    }
+
+    pub(crate) fn fetches_windows(self, tensor: usize) -> bool {
+        tensor < Specialization::MOST_TENSORS && self.windows >> tensor & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tensor_has_facts_of_its_own() {
+        let facts = Specialization::default().aligned(0, 16).aligned(15, 4).windowed(15, true);
+        assert_eq!([0, 1, 15, 16].map(|tensor| facts.alignment(tensor)), [16, 1, 4, 1]);
+        assert_eq!([0, 1, 15, 16].map(|tensor| facts.fetches_windows(tensor)), [false, false, true, false]);
+        assert_eq!(facts.aligned(0, 1).aligned(15, 1).windowed(15, false), Specialization::default());
+        assert_eq!(facts.aligned(16, 8).windowed(16, true), facts);
+    }
+}
