@@ -88,7 +88,10 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant) 
         let mut facts = Specialization::default();
         for &tensor in variant.aligned {
             let bytes = if *tensors == Tensors::Misaligned { element_bytes(kernel, instance, tensor) } else { 16 };
-            facts = facts.aligned(tensor, bytes).windowed(tensor, *tensors == Tensors::Windowed);
+            facts = facts.aligned(tensor, bytes);
+        }
+        for window in variant.windows {
+            facts = facts.windowed(window.tensor, *tensors == Tensors::Windowed);
         }
         let context = |failed: Failed| {
             Failed::from(format!("{architecture}, {tensors:?}: {}", failed.message().unwrap_or_default()))

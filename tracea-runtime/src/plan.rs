@@ -121,6 +121,13 @@ impl Variant {
     pub fn most_shared_bytes(&self) -> u32 {
         self.shared_bytes_with(self.kept.map_or(0, |kept| kept.most_blocks))
     }
+
+    /// Tensors that have windows, each once.
+    pub(crate) fn windowed(&self) -> impl Iterator<Item = usize> + use<> {
+        let windows = self.windows;
+        let first = move |at: &usize| windows[..*at].iter().all(|earlier| earlier.tensor != windows[*at].tensor);
+        (0..windows.len()).filter(first).map(move |at| windows[at].tensor)
+    }
 }
 
 /// The line of a source that device functions replace.

@@ -200,6 +200,41 @@ __global__ void tma_kernel(const __grid_constant__ TensorMap source, const __gri
     }
 }
 
+// Where the first row of a walk lies, axes from the innermost, and how much further along it is read.
+struct WalkStart {
+    int image, at[3];
+    unsigned short offset[3];
+};
+
+// Loads the tile of rows that a walk goes through.
+template <class Tile, int RANK>
+__global__ void im2col_kernel(const __grid_constant__ TensorMap source, WalkStart start, unsigned char* out) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    Barrier* const full = reinterpret_cast<Barrier*>(shared + Tile::bytes);
+    if (threadIdx.x == 0) {
+        mbarrier_init(full, 1);
+        mbarrier_init_fence();
+    }
+    __syncthreads();
+    if (threadIdx.x / 32 == 0 && elect_one()) {
+        mbarrier_arrive_expect_tx(full, Tile::bytes);
+        for (int p = 0; p < Tile::panels; ++p) {
+            unsigned char* const to = shared + p * Tile::panel_bytes;
+            const int channel = p * Tile::panel_cols;
+            const auto& [image, at, offset] = start;
+            if constexpr (RANK == 3) {
+                tma_load_im2col(to, source, full, channel, at[0], image, offset[0]);
+            } else if constexpr (RANK == 4) {
+                tma_load_im2col(to, source, full, channel, at[0], at[1], image, offset[0], offset[1]);
+            } else {
+                tma_load_im2col(to, source, full, channel, at[0], at[1], at[2], image, offset[0], offset[1], offset[2]);
+            }
+        }
+    }
+    mbarrier_wait(full, 0);
+    dump_bytes(shared, out, Tile::bytes);
+}
+
 // A cluster of two: each block loads half of the panels into both; then each reads what it has, and waits for the other before
 // it leaves.
 template <class Tile>

@@ -233,6 +233,108 @@ void test_tma_rank_1() {
     check("TMA of rank 1, and back", moved_by_tma<Tile, 1>(expected_panels<Tile>(sheet, 0, 64), sheet, 0, 64));
 }
 
+// Rows at part * step + tap * dilation - pad along an axis of an image.
+struct Axis {
+    int extent, taps, step, pad, dilation;
+    int parts() const { return (extent + 2 * pad - (taps - 1) * dilation - 1) / step + 1; }
+};
+
+// Axes from the innermost; rows from `first` on, seen at one tap of each axis.
+template <class Tile, int RANK>
+bool walked_by_tma(const vector<Axis>& axes, int first, const vector<int>& taps) {
+    using T = typename Tile::element;
+    constexpr int spatial = RANK - 2, images = 2, channels = Tile::cols - 8;
+    vector<uint64_t> sizes = {channels}, strides = {Tile::cols};
+    for (const Axis& axis : axes) {
+        sizes.push_back(static_cast<uint64_t>(axis.extent));
+        strides.push_back(strides.back() * static_cast<uint64_t>(axis.extent));
+    }
+    sizes.push_back(images);
+    const vector<T> host = random_values<T>(strides.back() * images);
+    const Buffer<T> device(host);
+
+    vector<cuuint64_t> byte_strides;
+    for (const uint64_t stride : strides) byte_strides.push_back(stride * sizeof(T));
+    vector<int> lower, upper;
+    vector<cuuint32_t> steps = {1};
+    for (const Axis& axis : axes) {
+        lower.push_back(-axis.pad);
+        upper.push_back(-axis.pad + (axis.parts() - 1) * axis.step - (axis.extent - 1));
+        steps.push_back(static_cast<cuuint32_t>(axis.step));
+    }
+    steps.push_back(1);
+    CUtensorMap encoded;
+    const vector<cuuint64_t> dims(sizes.begin(), sizes.end());
+    const CUresult status = cuTensorMapEncodeIm2col(&encoded, data_type<typename Tile::type>, RANK, device.pointer, dims.data(), byte_strides.data(),
+                                                    lower.data(), upper.data(), Tile::panel_cols, Tile::rows, steps.data(),
+                                                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (status != CUDA_SUCCESS) return false;
+    TensorMap map;
+    std::memcpy(&map, &encoded, sizeof map);
+
+    const auto place = [&](int row) {
+        WalkStart at{};
+        for (int axis = 0; axis < spatial; ++axis) {
+            at.at[axis] = row % axes[axis].parts() * axes[axis].step - axes[axis].pad;
+            at.offset[axis] = static_cast<unsigned short>(taps[axis] * axes[axis].dilation);
+            row /= axes[axis].parts();
+        }
+        at.image = row;
+        return at;
+    };
+    vector<T> expected(Tile::rows * Tile::cols);
+    for (int row = 0; row < Tile::rows; ++row) {
+        const WalkStart at = place(first + row);
+        bool inside = at.image < images;
+        uint64_t pixel = strides[spatial] * static_cast<uint64_t>(at.image);
+        for (int axis = 0; axis < spatial; ++axis) {
+            const int coordinate = at.at[axis] + at.offset[axis];
+            inside &= coordinate >= 0 && coordinate < axes[axis].extent;
+            pixel += strides[axis] * static_cast<uint64_t>(coordinate);
+        }
+        for (int col = 0; inside && col < channels; ++col) {
+            const int panel = col / Tile::panel_cols, byte = col % Tile::panel_cols * static_cast<int>(sizeof(T));
+            const int target = panel * Tile::panel_bytes + row * 128 + ((byte / 16) ^ (row % 8)) * 16 + byte % 16;
+            expected[target / sizeof(T)] = host[pixel + col];
+        }
+    }
+    Buffer<unsigned char> out(Tile::bytes);
+    launch(im2col_kernel<Tile, RANK>, 1, 128, Tile::bytes + 8, map, place(first), out.pointer);
+    const vector<unsigned char> bytes = out.read();
+    return std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0;
+}
+
+template <class Tile, int RANK>
+void test_walk(const string& name, const vector<Axis>& axes) {
+    int rows = 2;
+    vector<int> last, mixed;
+    for (const Axis& axis : axes) {
+        rows *= axis.parts();
+        last.push_back(axis.taps - 1);
+        mixed.push_back(mixed.size() % 2 ? 0 : axis.taps - 1);
+    }
+    bool good = true;
+    for (const int first : {0, 1, rows / 2 - 3, rows - 1}) {
+        for (const vector<int>& taps : {vector<int>(axes.size()), mixed, last}) good &= walked_by_tma<Tile, RANK>(axes, first, taps);
+    }
+    check("im2col, " + name, good);
+}
+
+void test_walks() {
+    using Tile = PanelTile<f16, 64, 128>;
+    test_walk<Tile, 3>("a line", {{50, 3, 1, 1, 1}});
+    test_walk<Tile, 3>("a line, step 4, dilated by 100", {{500, 3, 4, 100, 100}});
+    test_walk<Tile, 4>("1x1", {{9, 1, 1, 0, 1}, {7, 1, 1, 0, 1}});
+    test_walk<Tile, 4>("3x3, padded", {{9, 3, 1, 1, 1}, {14, 3, 1, 1, 1}});
+    test_walk<Tile, 4>("3x5, padded more than needed, dilated", {{20, 3, 1, 3, 2}, {11, 5, 1, 4, 1}});
+    test_walk<Tile, 4>("7x7, step 2", {{15, 7, 2, 3, 1}, {16, 7, 2, 3, 1}});
+    test_walk<Tile, 4>("3x3, steps 1 and 3, cut", {{15, 3, 1, -1, 1}, {16, 3, 3, 0, 1}});
+    test_walk<PanelTile<bf16, 128, 64>, 4>("one panel", {{9, 3, 1, 1, 1}, {14, 3, 1, 1, 1}});
+    test_walk<PanelTile<float, 64, 64>, 4>("f32", {{9, 3, 1, 1, 1}, {14, 3, 2, 1, 1}});
+    test_walk<Tile, 5>("3x3x3", {{6, 3, 1, 1, 1}, {5, 3, 2, 1, 1}, {4, 3, 1, 0, 1}});
+}
+
 void test_multicast() {
     using Tile = PanelTile<bf16, 64, 256>;
     const Sheet<bf16> sheet(50, 256, 256);
@@ -457,6 +559,7 @@ int main() {
     test_panels<PanelTile<bf16, 24, 192>>();
     test_panels<PanelTile<float, 64, 64>>();
     test_tma_rank_1();
+    test_walks();
     test_multicast();
     test_part_of_block();
     test_gemm<bf16>(128, 256, 64);

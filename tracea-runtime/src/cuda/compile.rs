@@ -5,7 +5,7 @@ use super::nvrtc::nvrtc;
 use super::source::render_source;
 use super::specialization::Specialization;
 use crate::error::{Error, Result};
-use crate::plan::{Instance, KernelDef, Variant, Window};
+use crate::plan::{Instance, KernelDef, Variant};
 
 /// Machine code of one variant.
 #[derive(Debug)]
@@ -68,11 +68,9 @@ impl Request {
         for &tensor in variant.aligned {
             options.push(format!("-DTRACEA_ALIGN_{}={}", name(tensor), specialization.alignment(tensor)));
         }
-        for (at, Window { tensor, .. }) in variant.windows.iter().enumerate() {
-            if variant.windows[..at].iter().all(|earlier| earlier.tensor != *tensor) {
-                let fetched = u8::from(specialization.fetches_windows(*tensor));
-                options.push(format!("-DTRACEA_WINDOW_{}={fetched}", name(*tensor)));
-            }
+        for tensor in variant.windowed() {
+            let fetched = u8::from(specialization.fetches_windows(tensor));
+            options.push(format!("-DTRACEA_WINDOW_{}={fetched}", name(tensor)));
         }
         Request {
             kernel: kernel.name,
@@ -135,7 +133,7 @@ mod tests {
     use super::*;
     use crate::cuda::nvrtc_version;
     use crate::plan::Cost;
-    use crate::plan::{Arg, DimDef, FUNCTIONS_MARK, Function, FunctionDef, GridAxis, TensorDef};
+    use crate::plan::{Arg, DimDef, FUNCTIONS_MARK, Function, FunctionDef, GridAxis, TensorDef, Window};
 
     static TWICE: FunctionDef =
         FunctionDef { source: "__device__ __forceinline__ float $name(float x) { return 2.0f * x; }", uses: &[] };

@@ -69,6 +69,16 @@ impl Launch<'_> {
         let _ = writeln!(out, "  registers  {} a thread, {spilled}", loaded.registers);
         let shared = plan.shared_bytes + loaded.static_shared_bytes;
         let _ = writeln!(out, "  shared     {:.1} KiB a block", f64::from(shared) / 1024.0);
+        let windows: Vec<String> = variant
+            .windowed()
+            .map(|tensor| {
+                let name = self.kernel.tensors.get(tensor).map_or("", |def| def.name);
+                format!("{name} by {}", if plan.windows.fit(tensor) { "TMA" } else { "threads" })
+            })
+            .collect();
+        if !windows.is_empty() {
+            let _ = writeln!(out, "  windows    {}", windows.join(", "));
+        }
         let bytes = bytes_moved(self.tensors.iter()) as f64;
         let _ = writeln!(
             out,

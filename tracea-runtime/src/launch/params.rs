@@ -146,14 +146,11 @@ impl Parameters {
                 None => unplanned(),
             },
             Arg::WindowMap(window) => {
-                let map = match windows.get(window) {
-                    Some((window, corners)) => match tensors.get(window.tensor) {
-                        Some(tensor) => window_map(tensor, window, corners)?,
-                        None => return unplanned(),
-                    },
-                    None => UNUSED_MAP,
-                };
-                self.put(&map, 64)
+                let walked = windows.get(window).and_then(|(window, corners)| {
+                    let tensor = tensors.get(window.tensor)?;
+                    Some(window_map(tensor, window, corners))
+                });
+                self.put(&walked.unwrap_or(Ok(UNUSED_MAP))?, 64)
             }
             Arg::WindowCorner(window, axis) => {
                 let lower = windows.get(window).and_then(|(_, corners)| corners.lower(axis));

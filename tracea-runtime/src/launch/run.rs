@@ -111,8 +111,8 @@ impl Launch<'_> {
             }
         }
         let windows = Windows::of(variant.windows, &checks.sizes, &self.tensors, &self.scalars);
-        for window in variant.windows {
-            specialization = specialization.windowed(window.tensor, windows.fit(window.tensor));
+        for tensor in variant.windowed() {
+            specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
         let shared_bytes = shared_bytes(variant, &checks.sizes);
         Ok(Plan { variant, variant_index, blocks, shared_bytes, specialization, windows })

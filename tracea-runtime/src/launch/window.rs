@@ -2,10 +2,10 @@
 //! `cuTensorMapEncodeIm2col`; PTX ISA, "im2col mode").
 //!
 //! ```text
-//! lower ............ lower + step ............ lower + (count - 1) * step          where rows lie along an axis, at offset 0
-//! └── a line of rows begins here             and ends here ──┘ = size - 1 + upper
+//! lower    lower + step    lower + 2 * step    …    lower + (count - 1) * step = size - 1 + upper
 //! ```
-//! The instruction adds an offset to all of them, so that one map serves every place in the window.
+//! is where a line of rows lies along an axis of the tensor at offset 0. The instruction adds an offset to all of them, so that one
+//! map serves every place in the window.
 
 use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors};
