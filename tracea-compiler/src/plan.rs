@@ -33,6 +33,8 @@ pub struct Variant {
     /// Tensors whose alignment is baked in: `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case), the largest of 16, 8, 4, 2, 1 that divides the
     /// base address and every stride but the last, in bytes.
     pub aligned: Vec<usize>,
+    /// Whether the end of the last axis counts as an address too.
+    pub whole_vectors: bool,
     /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: Vec<Window>,

@@ -23,4 +23,24 @@ __device__ __forceinline__ void tile_barrier() {
 #endif
 }
 
+// The same barrier; true for all where it is for any.
+__device__ __forceinline__ bool tile_barrier_or(bool x) {
+#ifdef TRACEA_TILE_THREADS
+    int any;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "setp.ne.s32 p, %1, 0;\n"
+        "bar.red.or.pred p, 1, %2, p;\n"
+        "selp.s32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(any)
+        : "r"(static_cast<int>(x)), "n"(TRACEA_TILE_THREADS)
+        : "memory");
+    return any != 0;
+#else
+    return __syncthreads_or(x);
+#endif
+}
+
 }  // namespace tracea

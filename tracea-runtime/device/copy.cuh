@@ -178,14 +178,14 @@ __device__ __forceinline__ void load_tile(E (&x)[L::size], Elements source) {
 }
 
 // By rows, with vector loads of at most ALIGN bytes where the layout holds neighbouring columns. Of each row, columns
-// [0, valid_cols) exist.
-template <class L, int ALIGN, class E, class Rows>
+// [0, valid_cols) exist; where the caller knows that they are WHOLE vectors, nothing looks out for one that the edge cuts.
+template <class L, int ALIGN, bool WHOLE = false, class E, class Rows>
 __device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, int valid_cols) {
     using T = pointee<decltype(source(0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
     // A vector exists wholly or not at all unless the edge cuts one: only unusual strides bring that about.
-    const bool whole = count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
+    const bool whole = WHOLE || count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
     if (whole) {
 #pragma unroll
         for (int r = 0; r < L::size; r += count) {
@@ -225,13 +225,13 @@ __device__ __forceinline__ void load_cols(E (&x)[L::col_size], Elements source) 
 }
 
 // A column slice of one row, with vector loads as load_tile_vec's. Columns [0, valid_cols) exist.
-template <class L, int ALIGN, class E, class Rows>
+template <class L, int ALIGN, bool WHOLE = false, class E, class Rows>
 __device__ __forceinline__ void load_cols_vec(E (&x)[L::col_size], Rows source, int valid_cols) {
     using T = pointee<decltype(source(0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
     const auto from = source(0);
-    if (count == 1 || valid_cols >= L::cols || valid_cols % count == 0) {
+    if (WHOLE || count == 1 || valid_cols >= L::cols || valid_cols % count == 0) {
 #pragma unroll
         for (int s = 0; s < L::col_size; s += count) {
             const int col = L::col_at(s);

@@ -11,6 +11,7 @@
 #include "tracea/layout.cuh"
 #include "tracea/math.cuh"
 #include "tracea/operand.cuh"
+#include "tracea/parts.cuh"
 #include "tracea/reduce.cuh"
 #include "tracea/shared_tile.cuh"
 #include "tracea/store.cuh"

@@ -17,14 +17,14 @@ struct RowTarget {
 };
 
 // By rows, converted to T, with vector writes of at most ALIGN bytes (the alignment of the row pointers) where the layout
-// holds neighbouring columns. Of each row, columns [0, valid_cols) exist.
-template <class L, int ALIGN, class T, class E, class Rows>
+// holds neighbouring columns. Of each row, columns [0, valid_cols) exist, WHOLE vectors where the caller knows so.
+template <class L, int ALIGN, class T, bool WHOLE = false, class E, class Rows>
 __device__ __forceinline__ void store_tile(const E (&x)[L::size], Rows target, int valid_cols) {
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
     if (!L::owns()) return;
     // A vector exists wholly or not at all unless the edge cuts one: only unusual strides bring that about.
-    const bool whole = count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
+    const bool whole = WHOLE || count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
     if (whole) {
 #pragma unroll
         for (int r = 0; r < L::size; r += count) {

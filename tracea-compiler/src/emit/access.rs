@@ -31,9 +31,10 @@ impl Emitter<'_> {
     pub fn load(&mut self, target: VarId, source: &Access) {
         let var = self.program.var(target);
         let name = |id| self.program.layout(id).name.clone();
+        let whole = self.whole();
         match (var.domain, source.form) {
             (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
-                let head = format!("load_tile_vec<{}, {}>({}, ", name(id), self.align(source), var.name);
+                let head = format!("load_tile_vec<{}, {}{whole}>({}, ", name(id), self.align(source), var.name);
                 let tail = format!(", {});", self.valid_cols(cols));
                 self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
@@ -50,7 +51,7 @@ impl Emitter<'_> {
                 self.lambda(source, None, cols, &head, ");", false, LambdaParams::Col);
             }
             (Domain::Cols(id), AccessForm::Contiguous { cols, .. }) => {
-                let head = format!("load_cols_vec<{}, {}>({}, ", name(id), self.align(source), var.name);
+                let head = format!("load_cols_vec<{}, {}{whole}>({}, ", name(id), self.align(source), var.name);
                 let tail = format!(", {});", self.valid_cols(cols));
                 self.lambda(source, None, None, &head, &tail, false, LambdaParams::Row);
             }
@@ -126,7 +127,7 @@ impl Emitter<'_> {
                             shared.name
                         )
                     }
-                    None => format!("store_tile<{}, {align}, {ty}>({}, ", name(id), var.name),
+                    None => format!("store_tile<{}, {align}, {ty}{}>({}, ", name(id), self.whole(), var.name),
                 };
                 let tail = format!(", {});", self.valid_cols(cols));
                 self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
@@ -162,6 +163,11 @@ impl Emitter<'_> {
                 self.out.line("}");
             }
         }
+    }
+
+    /// That no vector is cut by an edge.
+    fn whole(&self) -> &'static str {
+        if self.program.whole_vectors { ", true" } else { "" }
     }
 
     pub fn align(&self, access: &Access) -> String {

@@ -38,6 +38,7 @@ pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         windows: program.windows.clone(),
+        whole_vectors: program.whole_vectors,
         max_registers: register_limit(program),
         promised_sass: program.promised_sass.clone(),
     }

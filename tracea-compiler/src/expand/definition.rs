@@ -110,6 +110,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let max_registers = Literal::u32_unsuffixed(variant.max_registers);
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
+    let whole_vectors = variant.whole_vectors;
     let kept = option(variant.kept.as_ref().map(kept));
     let windows = variant.windows.iter().map(window);
     quote! {
@@ -126,6 +127,7 @@ fn variant(variant: &Variant) -> TokenStream {
             cost: #cost,
             args: &[#(#args),*],
             aligned: #aligned,
+            whole_vectors: #whole_vectors,
             windows: &[#(#windows),*],
             max_registers: #max_registers,
             promised_sass: &[#(#promised_sass),*],

@@ -149,6 +149,7 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring
         // threads side by side.
         program.narrowing = program.aligned.clone();
+        program.whole_vectors = true;
         program.resident = pressure::resident(&program);
     }
     params::prune(nest, &mut program);

@@ -51,6 +51,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         vars: Vec::new(),
         body: Vec::new(),
         aligned: Vec::new(),
+        whole_vectors: false,
         narrowing: Vec::new(),
         promised_sass: Vec::new(),
     }

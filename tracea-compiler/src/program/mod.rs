@@ -55,6 +55,8 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// Tensors whose alignment is a compile-time constant of the source.
     pub aligned: Vec<TensorId>,
+    /// Alignments count rows' ends too, so that no edge cuts a vector.
+    pub whole_vectors: bool,
     /// Tensors whose alignment narrows the vectors of threads' neighbouring columns.
     pub narrowing: Vec<TensorId>,
     pub promised_sass: Vec<String>,

@@ -15,7 +15,7 @@ pub fn peak(program: &Program) -> u32 {
 }
 
 /// Registers that a thread needs besides its values: addresses, counters, what instructions pass on.
-const OTHER_REGISTERS: u32 = 12;
+const OTHER_REGISTERS: u32 = 32;
 /// What a multiprocessor has.
 const REGISTERS: u32 = 65536;
 const THREADS: u32 = 2048;
@@ -109,10 +109,11 @@ fn size(program: &Program, var: VarId) -> u32 {
     let slots = match var.domain {
         Domain::Tile(id) => program.layout(id).size(),
         Domain::Rows(id) => program.layout(id).row_size(),
-        // Of a long column slice, values are read where their elements are, some at a time.
-        Domain::Cols(id) => match program.layout(id).col_size() {
-            slots @ ..=16 => slots,
-            slots => (slots / 2).max(16),
+        // Of a column slice, values are read where their elements are, some at a time.
+        Domain::Cols(id) => match (program.layout(id).kind, program.layout(id).col_size()) {
+            (LayoutKind::Blocked { .. }, slots) => slots.min(8),
+            (LayoutKind::Mma16816 { .. }, slots @ ..=16) => slots,
+            (LayoutKind::Mma16816 { .. }, slots) => (slots / 2).max(16),
         },
         Domain::Once => 1,
     };

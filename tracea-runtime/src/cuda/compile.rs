@@ -166,6 +166,7 @@ mod tests {
             cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[Arg::Pointer(0), Arg::Extent(0)],
             aligned: &[0],
+            whole_vectors: false,
             windows: &[],
             max_registers: 255,
             promised_sass: &[],

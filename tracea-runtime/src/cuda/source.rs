@@ -80,6 +80,7 @@ mod tests {
             cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[],
             aligned: &[],
+            whole_vectors: false,
             windows: &[],
             max_registers: 255,
             promised_sass: &[],

@@ -256,6 +256,7 @@ mod tests {
                 Arg::Scalar(0),
             ],
             aligned: &[],
+            whole_vectors: false,
             windows: &[],
             max_registers: 255,
             promised_sass: &[],

@@ -5,7 +5,7 @@ use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
 use super::params::{Parameters, grid, shared_bytes};
 use super::slot::LoadKey;
-use super::tensor_map::alignment_of;
+use super::tensor_map::{alignment_of, row_alignment_of};
 use super::window::Windows;
 use crate::cuda::{Checked, Gpu, LoadedKernel, Specialization, load};
 use crate::device::Device;
@@ -107,7 +107,8 @@ impl Launch<'_> {
         let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
             if let Some(raw) = self.tensors.get(tensor) {
-                specialization = specialization.aligned(tensor, alignment_of(raw));
+                let alignment = if variant.whole_vectors { row_alignment_of(raw) } else { alignment_of(raw) };
+                specialization = specialization.aligned(tensor, alignment);
             }
         }
         let windows = Windows::of(variant.windows, &checks.sizes, &self.tensors, &self.scalars);
@@ -186,5 +187,18 @@ mod tests {
         assert_eq!(at(0x1000, &[1, 67], &[67, 1]), 16);
         assert_eq!(at(0x1000, &[67], &[1]), 16);
         assert_eq!(at(0x1002, &[67], &[1]), 2);
+    }
+
+    #[test]
+    fn alignment_of_rows_divides_their_ends() {
+        let at = |sizes: &[usize], strides: &[usize]| {
+            let start = std::ptr::without_provenance_mut(0x1000);
+            let layout = Layout::strided(sizes, strides).unwrap();
+            row_alignment_of(&RawTensor::borrowing(Dtype::F16, layout, start, Device::cpu()))
+        };
+        assert_eq!(at(&[8, 64], &[64, 1]), 16);
+        assert_eq!(at(&[8, 68], &[72, 1]), 8);
+        assert_eq!(at(&[8, 67], &[72, 1]), 2);
+        assert_eq!(at(&[], &[]), 16);
     }
 }

@@ -35,6 +35,12 @@ pub(super) fn alignment_of(tensor: &RawTensor) -> u32 {
     1 << all.trailing_zeros()
 }
 
+/// The same, where it must divide the end of each row too.
+pub(super) fn row_alignment_of(tensor: &RawTensor) -> u32 {
+    let end = tensor.layout().sizes().last().map_or(0, |size| size * tensor.dtype().bytes());
+    1 << (alignment_of(tensor) as usize | end).trailing_zeros()
+}
+
 /// A tensor map as a kernel takes it.
 pub(super) type TensorMap = [u8; 128];
 

@@ -1,0 +1,111 @@
+// A sum whose terms several blocks share out: each leaves its part in a workspace, and the block that comes last adds them
+// up, in the order of the parts, whichever came when.
+#pragma once
+
+#include "tracea/layout.cuh"
+#include "tracea/reduce.cuh"
+
+namespace tracea {
+
+// After this block has written its part. True in the block that came last, for which all parts are there to read; the
+// count of arrivals is 0 again then. CUDA C++ Programming Guide, "Memory Fence Functions", has the pattern.
+__device__ __forceinline__ bool last_to_arrive(unsigned* arrived, int parts) {
+    __threadfence();
+    tile_barrier();
+    bool last = false;
+    if (threadIdx.x == 0) {
+        last = atomicAdd(arrived, 1u) == static_cast<unsigned>(parts) - 1;
+        if (last) *arrived = 0;
+    }
+    last = tile_barrier_or(last);
+    if (last) __threadfence();
+    return last;
+}
+
+// ---- registers that each thread has for itself: a tile, or slices of an accumulator; N * THREADS floats a part
+
+template <int THREADS, int N>
+__device__ __forceinline__ void write_part(const float (&x)[N], float* part) {
+#pragma unroll
+    for (int r = 0; r < N; ++r) __stcg(part + r * THREADS + threadIdx.x, x[r]);
+}
+
+template <class Op, int THREADS, int N>
+__device__ __forceinline__ void read_parts(float (&x)[N], const float* part, int stride, int parts) {
+#pragma unroll
+    for (int r = 0; r < N; ++r) x[r] = __ldcg(part + r * THREADS + threadIdx.x);
+#pragma unroll 1
+    for (int p = 1; p < parts; ++p) {
+        part += stride;
+#pragma unroll
+        for (int r = 0; r < N; ++r) x[r] = Op::apply(x[r], __ldcg(part + r * THREADS + threadIdx.x));
+    }
+}
+
+// ---- column slices and row slices of a grid of threads, which many threads hold alike: one float a column or row, and the
+// threads that hold the same one share the parts among them
+
+template <class L>
+__device__ __forceinline__ void write_part_cols(const float (&x)[L::col_size], float* part) {
+    if (!L::owns_col()) return;
+#pragma unroll
+    for (int s = 0; s < L::col_size; ++s) __stcg(part + L::col_at(s), x[s]);
+}
+
+template <class Op, class L>
+__device__ __forceinline__ void read_parts_cols(float (&x)[L::col_size], const float* part, int stride, int parts,
+                                                float* scratch) {
+    using Share = Blocked<L::threads_m, L::cols, L::threads_m, L::threads_n, L::vec>;
+    float share[L::col_size];
+#pragma unroll
+    for (int s = 0; s < L::col_size; ++s) share[s] = Op::template identity<float>();
+#pragma unroll 4
+    for (int p = L::thread_m(); p < parts; p += L::threads_m) {
+#pragma unroll
+        for (int s = 0; s < L::col_size; ++s) {
+            share[s] = Op::apply(share[s], __ldcg(part + static_cast<long long>(p) * stride + L::col_at(s)));
+        }
+    }
+    reduce_rows<Op, Share>(share, x, scratch);
+}
+
+template <class L>
+__device__ __forceinline__ void write_part_rows(const float (&x)[L::row_size], float* part) {
+    if (!L::owns_row()) return;
+#pragma unroll
+    for (int s = 0; s < L::row_size; ++s) __stcg(part + L::row_at(s), x[s]);
+}
+
+template <class Op, class L>
+__device__ __forceinline__ void read_parts_rows(float (&x)[L::row_size], const float* part, int stride, int parts,
+                                                float* scratch) {
+    using Share = Blocked<L::rows, L::threads_n, L::threads_m, L::threads_n, 1>;
+    float share[L::row_size];
+#pragma unroll
+    for (int s = 0; s < L::row_size; ++s) share[s] = Op::template identity<float>();
+#pragma unroll 4
+    for (int p = L::thread_n(); p < parts; p += L::threads_n) {
+#pragma unroll
+        for (int s = 0; s < L::row_size; ++s) {
+            share[s] = Op::apply(share[s], __ldcg(part + static_cast<long long>(p) * stride + L::row_at(s)));
+        }
+    }
+    reduce_cols<Op, Share>(share, x, scratch);
+}
+
+// ---- one number, which all threads hold: the lanes of each warp share the parts
+
+__device__ __forceinline__ void write_part_number(float x, float* part) {
+    if (threadIdx.x == 0) __stcg(part, x);
+}
+
+template <class Op>
+__device__ __forceinline__ float read_parts_number(const float* part, int stride, int parts) {
+    float share = Op::template identity<float>();
+    for (int p = lane_index(); p < parts; p += 32) {
+        share = Op::apply(share, __ldcg(part + static_cast<long long>(p) * stride));
+    }
+    return reduce_lanes<Op, 31>(share);
+}
+
+}  // namespace tracea
