@@ -34,10 +34,11 @@ pub fn gelu(x: f32) -> f32 {
     0.5 * x * (1.0 + (x * 0.70710678).erf())
 }
 
-/// The approximation of [`gelu`] by `tanh`, equation 2 of the same paper
+/// The approximation of [`gelu`] by `tanh`, `½x · (1 + tanh u)` with `u = √(2/π) · (x + 0.044715 x³)` in section 2 of the same
+/// paper, by way of `½ (1 + tanh u) = sigmoid(2u)`
 #[device]
 pub fn gelu_tanh(x: f32) -> f32 {
-    0.5 * x * (1.0 + (0.7978846 * (x + 0.044715 * x * x * x)).tanh())
+    x / (1.0 + (-1.5957691 * x * (1.0 + 0.044715 * x * x)).exp())
 }
 
 /// `1 / (1 + e⁻ˣ)`
@@ -49,7 +50,7 @@ pub fn sigmoid(x: f32) -> f32 {
 /// `x · sigmoid(x)`
 #[device]
 pub fn silu(x: f32) -> f32 {
-    x * sigmoid(x)
+    x / (1.0 + (-x).exp())
 }
 
 /// The hyperbolic tangent

@@ -60,6 +60,8 @@ impl Request {
             "-std=c++17".to_owned(),
             format!("--gpu-architecture={architecture}"),
             "-default-device".to_owned(),
+            // Right to 2 units in the last place, without the slow path that an exactly rounded quotient needs.
+            "-prec-div=false".to_owned(),
             // Profilers and the sanitizer show the user's Rust lines through `#line`.
             "-lineinfo".to_owned(),
             "--ptxas-options=-v".to_owned(),

@@ -93,12 +93,9 @@ assign! {
 impl B {
     /// A function that grows everywhere: its values at the ends of the interval bound the operand's error.
     fn growing(self, f: impl Fn(f64) -> f64, units: f64) -> B {
-        let value = f(self.value);
-        let error = if self.error == 0.0 {
-            0.0
-        } else {
-            (f(self.value + self.error) - value).abs().max((value - f(self.value - self.error)).abs())
-        };
+        let (low, value, high) = (f(self.value - self.error), f(self.value), f(self.value + self.error));
+        // Infinite at both ends, it is known to be.
+        let error = if low == high { 0.0 } else { (high - value).abs().max((value - low).abs()) };
         B::rounded_by(value, error, units)
     }
 
@@ -216,7 +213,7 @@ const F32_UNIT: f64 = <F32 as super::precision::Precision>::UNIT;
 impl B {
     /// `exp` by way of `exp2` rounds x·log2 e, and the error of that grows with |x|.
     fn scaled_argument(self, argument: f64) -> B {
-        if !argument.is_finite() {
+        if !argument.is_finite() || self.value.is_infinite() {
             return self;
         }
         B::with_error(self.value, self.error + self.value * argument.abs() * 2.0 * F32_UNIT)
@@ -285,6 +282,11 @@ mod tests {
         assert_eq!((faded.value, faded.error), (0.0, faded.error));
         assert!(faded.error < 1e-40);
         assert!((low - low).value.is_nan());
+        for x in [-95.0, -1e4] {
+            let overflown = b(1.0, 0.0) + (-b(x, 0.1)).exp();
+            assert_eq!((overflown.value, overflown.error), (f64::INFINITY, 0.0));
+            assert!((b(x, 0.1) / overflown).error < 1e-40);
+        }
         assert_eq!(low.larger(b(1.0, 0.5)).error, 0.5);
         assert_eq!(b(2.0, 0.0).larger(b(-50.0, 9.0)).error, 0.0);
     }
