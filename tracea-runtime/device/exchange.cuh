@@ -5,6 +5,7 @@
 
 #include "tracea/barrier.cuh"
 #include "tracea/layout.cuh"
+#include "tracea/ldmatrix.cuh"
 #include "tracea/shared_tile.cuh"
 #include "tracea/store.cuh"
 #include "tracea/words.cuh"
@@ -47,21 +48,80 @@ __device__ __forceinline__ void exchange(const T (&x)[From::size], T (&y)[To::si
     }
 }
 
-// A tile (rows, columns) of From → its transpose in To.
-template <class From, class To, class T>
-__device__ __forceinline__ void exchange_transposed(const T (&x)[From::size], T (&y)[To::size], T* scratch) {
+// ---- transposes
+
+// Scratch of a transpose: rows as they come, in 16-byte chunks that are permuted by the row, so that neither side meets a bank
+// twice. A quarter of a warp writes a row's eight chunks, or a whole one writes pairs to one chunk of eight rows (accumulators);
+// whoever reads wants one chunk column again, of
+//
+//     16-bit elements   rows 8q + 2m and 8q + 2m + 1 for four q, one m: one matrix of the ldmatrix below
+//     words             rows 4q + v for eight q, one v: the v-th words of eight threads' vectors
+//
+// So a row's permutation joins the bits that differ on either side. As in SharedTile, rows of fewer chunks take fewer bits.
+template <class T, int ROWS, int COLS>
+struct TurningTile {
+    using Plain = SharedTile<T, ROWS, COLS>;
+    using type = T;
+    using element = typename Plain::element;
+
+    static constexpr int rows = ROWS, cols = COLS;
+    // The permutation repeats after so many rows.
+    static constexpr int period = 32;
+
+    static __device__ __forceinline__ constexpr int swizzle(int row) {
+        if constexpr (sizeof(T) == 2) {
+            return Plain::swizzle(row ^ (row >> 2 & 6));
+        } else {
+            return ((row >> 2) ^ (row << 1 & 6)) & Plain::swizzle_mask;
+        }
+    }
+
+    static __device__ __forceinline__ constexpr int offset(int row, int col) {
+        return row * COLS + ((col / Plain::chunk) ^ swizzle(row)) * Plain::chunk + col % Plain::chunk;
+    }
+};
+
+// Whether a warp holds blocks of eight rows and 32 columns, eight columns of one row a thread: what four transposed matrices
+// give, if matrix m is made of rows {8q + 2m, 8q + 2m + 1 : q = 0 … 3}. Thread 4*g + t then has rows 8t … 8t + 7 of column g.
+template <class L>
+constexpr bool holds_turned_matrices = false;
+template <int ROWS, int COLS, int THREADS_M>
+constexpr bool holds_turned_matrices<Blocked<ROWS, COLS, THREADS_M, 4, 8>> = true;
+
+template <class To, class Tile>
+__device__ __forceinline__ void read_turned_matrices(typename Tile::type (&y)[To::size], const typename Tile::element* shared) {
+    using T = typename Tile::type;
+    const int matrix = lane_index() / 8, in_matrix = lane_index() % 8;
+    const int row = in_matrix / 2 * 8 + matrix * 2 + in_matrix % 2;
+#pragma unroll
+    for (int r = 0; r < To::size; r += 8) {
+        const int first_row = To::col_slot(r) / 8 * Tile::period, col = To::row(r) & ~7;
+        unsigned words[4];
+        ldmatrix_x4_trans(words, shared_address(shared + Tile::offset(row, col) + first_row * Tile::cols));
+#pragma unroll
+        for (int i = 0; i < 8; ++i) y[r + i] = from_bits<T>(words[i / 2] >> i % 2 * 16 & 0xffffu);
+    }
+}
+
+// A tile (rows, columns) of From → its transpose in To, converted to T on the way.
+template <class From, class To, class E, class T>
+__device__ __forceinline__ void exchange_transposed(const E (&x)[From::size], T (&y)[To::size], T* scratch) {
     static_assert(From::rows == To::cols && From::cols == To::rows, "transposed shape");
     tile_barrier();
     if constexpr (From::cols * sizeof(T) % 16 == 0 && !same<T, tf32>) {
-        using Tile = SharedTile<T, From::rows, From::cols>;
+        using Tile = TurningTile<T, From::rows, From::cols>;
         write_tile<From, Tile>(x, scratch);
         tile_barrier();
+        if constexpr (sizeof(T) == 2 && holds_turned_matrices<To>) {
+            read_turned_matrices<To, Tile>(y, scratch);
+        } else {
 #pragma unroll
-        for (int r = 0; r < To::size; ++r) y[r] = scratch[Tile::offset(To::col(r), To::row(r))];
+            for (int r = 0; r < To::size; ++r) y[r] = scratch[Tile::offset(To::col(r), To::row(r))];
+        }
     } else {
         if (From::owns()) {
 #pragma unroll
-            for (int r = 0; r < From::size; ++r) scratch[From::row(r) * From::cols + From::col(r)] = x[r];
+            for (int r = 0; r < From::size; ++r) scratch[From::row(r) * From::cols + From::col(r)] = to<T>(x[r]);
         }
         tile_barrier();
 #pragma unroll

@@ -192,7 +192,7 @@ impl<'a> Emitter<'a> {
             }
             Stmt::Exchange { value, target, transposed } => {
                 let (value, target) = (self.program.var(*value), self.program.var(*target));
-                let scratch = self.scratch(value.ty);
+                let scratch = self.scratch(target.ty);
                 let name = |domain: Domain| match domain {
                     Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id) => self.program.layout(id).name.clone(),
                     Domain::Once => String::new(),

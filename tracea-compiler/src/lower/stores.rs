@@ -27,12 +27,14 @@ impl Lowering<'_> {
                 let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
                 if let (Some(row), Some(last)) = (rows, index.last())
                     && *last == Int::Axis(row)
-                    && let Some(turned) = self.turned(layout)
+                    && let Some(turned) = self.turned(layout, dtype)
                 {
                     let source = self.program.var(var).clone();
-                    let target = self.declare(&source.name, source.ty, Domain::Tile(turned));
+                    // What the store would round is rounded before: half as much goes through scratch.
+                    let ty = if dtype.bytes() == 2 { super::values::scalar_of(dtype) } else { source.ty };
+                    let target = self.declare(&source.name, ty, Domain::Tile(turned));
                     let shape = self.program.layout(layout);
-                    self.scratch = self.scratch.max(exchange_bytes(shape.rows, shape.cols));
+                    self.scratch = self.scratch.max(shape.rows * shape.cols * dtype.bytes());
                     self.out.push(Stmt::Exchange { value: var, target, transposed: true });
                     let access = self.access(tensor, index, Some(cols), Some(row));
                     self.out.push(Stmt::Store { value: target, target: access, staging: None });
@@ -82,13 +84,11 @@ impl Lowering<'_> {
     }
 
     /// A layout of the transposed tile, for a tensor that is contiguous along the tile's rows.
-    fn turned(&mut self, layout: LayoutId) -> Option<LayoutId> {
+    fn turned(&mut self, layout: LayoutId, dtype: Dtype) -> Option<LayoutId> {
         let shape = self.program.layout(layout).clone();
-        let widest = match shape.kind {
-            LayoutKind::Blocked { vec, .. } => vec,
-            LayoutKind::Mma16816 { .. } => 8,
-        };
-        let (threads_m, threads_n, vec) = layouts::blocked(shape.cols, shape.rows, self.schedule.threads(), widest)?;
+        let threads = self.schedule.threads();
+        let (threads_m, threads_n, vec) = turning(shape.cols, shape.rows, threads, dtype)
+            .or_else(|| layouts::blocked(shape.cols, shape.rows, threads, 16 / dtype.bytes()))?;
         let name = format!("{}Turned", shape.name);
         if let Some(at) = self.program.layouts.iter().position(|known| known.name == name) {
             return Some(LayoutId(at as u32));
@@ -106,13 +106,21 @@ impl Lowering<'_> {
     }
 }
 
-/// The whole tile in words, a word of padding a row.
-fn exchange_bytes(rows: u32, cols: u32) -> u32 {
-    rows * (cols + 1) * 4
+/// The thread grid that scratch is read into without bank conflicts: vectors of 16 bytes, four beside each other where
+/// `ldmatrix` transposes, eight where words are gathered.
+fn turning(rows: u32, cols: u32, threads: u32, dtype: Dtype) -> Option<(u32, u32, u32)> {
+    let (threads_n, vec) = match dtype.bytes() {
+        2 => (4, 8),
+        4 => (8, 4),
+        _ => return None,
+    };
+    let threads_m = threads / threads_n;
+    (rows.is_multiple_of(threads_m) && cols.is_multiple_of(threads_n * vec)).then_some((threads_m, threads_n, vec))
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::program::layout::LayoutKind;
     use crate::testing::{gemm, lines, program};
     use proc_macro2::TokenStream;
     use quote::quote;
@@ -137,6 +145,46 @@ mod tests {
             }
         });
         assert_eq!(lines, ["transpose x_tile_2 <- x_tile", "store y by rows <- x_tile_2"]);
+    }
+
+    #[test]
+    fn a_transposed_result_is_rounded_before_it_turns() {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 128, j = 64)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<bf16, (N, M)>) {
+                tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].exp().t().to(); });
+            }
+        });
+        assert!(lines(&program).contains(&"declare y_tile_2: Bf16 over IJTileTurned".to_string()), "{program}");
+        assert_eq!(program.scratch.1, 128 * 64 * 2);
+        assert_eq!(program.layouts[1].kind, LayoutKind::Blocked { threads_m: 64, threads_n: 4, vec: 8 });
+    }
+
+    #[test]
+    fn accumulators_turn_as_halves() {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 128, j = 128, k = 32, stages = 2, warps = (2, 2))]
+            fn f<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f16, (N, M)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    c[(j, i)] = acc.t().to();
+                });
+            }
+        });
+        assert_eq!(program.scratch.1, 128 * 128 * 2);
+        assert_eq!(program.layouts[1].kind, LayoutKind::Blocked { threads_m: 32, threads_n: 4, vec: 8 });
+    }
+
+    #[test]
+    fn narrow_tiles_turn_element_by_element() {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 128, j = 16)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, y: &mut Tensor<f16, (N, M)>) {
+                tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t(); });
+            }
+        });
+        assert_eq!(program.layouts[1].kind, LayoutKind::Blocked { threads_m: 16, threads_n: 16, vec: 8 });
     }
 
     #[test]

@@ -303,7 +303,7 @@ pub enum Stmt {
         target: VarId,
         along: Along,
     },
-    /// Same tile, other registers; through scratch.
+    /// Same tile, other registers; through scratch. A transposed one is rounded to the target's type on its way.
     Exchange {
         value: VarId,
         target: VarId,

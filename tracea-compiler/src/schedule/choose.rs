@@ -5,7 +5,7 @@
 use super::target::{Pipeline, Target};
 use super::{Schedule, known_extent};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
-use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt};
+use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId};
 
 /// What an axis does in the nest's dots.
 #[derive(Clone, Copy, Default)]
@@ -17,6 +17,8 @@ struct Roles {
     wide: bool,
     /// Some tensor holds it contiguously.
     contiguous: bool,
+    /// Some result does.
+    written: bool,
 }
 
 pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
@@ -60,19 +62,21 @@ fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
     }
     // Where tiles have two axes, a vector beside them says nothing about the order of threads.
     let planar = facts.order.iter().any(|id| nest.value(*id).ty.axes.len() > 1);
-    let mut last = |index: &[Int]| {
+    let mut last = |index: &[Int], written: bool| {
         if let Some(Int::Axis(axis)) = index.last()
             && (!planar || index.iter().filter(|int| spans(nest, int)).count() > 1)
         {
-            roles[axis.index()].contiguous = true;
+            let role = &mut roles[axis.index()];
+            role.contiguous = true;
+            role.written |= written;
         }
     };
     for id in &facts.order {
         if let Op::Load { index, .. } = &nest.value(*id).op {
-            last(index);
+            last(index, false);
         }
     }
-    each_store(&nest.body.stmts, &mut |index| last(index));
+    each_store(&nest.body.stmts, &mut |_, index| last(index, true));
     roles
 }
 
@@ -82,10 +86,10 @@ fn spans(nest: &Nest, int: &Int) -> bool {
     tiled
 }
 
-fn each_store(stmts: &[Stmt], each: &mut impl FnMut(&[Int])) {
+fn each_store(stmts: &[Stmt], each: &mut impl FnMut(TensorId, &[Int])) {
     for stmt in stmts {
         match stmt {
-            Stmt::Store { index, .. } => each(index),
+            Stmt::Store { tensor, index, .. } => each(*tensor, index),
             Stmt::Loop(inner) => each_store(&inner.body.stmts, each),
             Stmt::Value(_) => {}
         }
@@ -163,8 +167,12 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
     let contiguous = nest.axes.iter().zip(roles).filter(|(a, r)| a.kind != AxisKind::Each && r.contiguous).count();
     let wanted = match (tiled, role.contiguous, on_grid) {
         (1, ..) => 2048,
-        // Two contiguous axes change places somewhere: a square tile serves both sides.
-        (_, true, true) if contiguous > 1 => 64,
+        // Two contiguous axes change places somewhere. 128 bytes or more on both sides, and longer where partly written lines
+        // would be read back; 16 KiB a block, so that the blocks of an SM keep 40 KiB of reads under way while others write.
+        (_, true, true) if contiguous > 1 => match role.written && results_are_halves(nest) {
+            true => 128,
+            false => 64,
+        },
         (_, true, true) => 256,
         // A warp a row, 16 elements a thread: registers for many warps, and no barrier in a reduction.
         (_, true, false) => 512,
@@ -176,6 +184,13 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         Some(size) if role.contiguous => wanted.min(size.next_power_of_two().max(if tiled == 1 { 256 } else { 32 })),
         _ => wanted,
     }
+}
+
+/// Whether all results have elements of 16 bits or fewer.
+fn results_are_halves(nest: &Nest) -> bool {
+    let mut halves = true;
+    each_store(&nest.body.stmts, &mut |tensor, _| halves &= nest.tensor(tensor).dtype.bytes() <= 2);
+    halves
 }
 
 /// Whether rows are walked through, block of columns by block of columns.
@@ -354,6 +369,20 @@ mod tests {
         let program = gemm(quote!(M), quote!(N), quote!(acc + r[(i, j)]));
         assert!(program.shared_bytes <= SM_80.shared_preferred);
         assert!(peak(&program) <= super::registers(&SM_80));
+    }
+
+    #[test]
+    fn a_transpose_writes_longer_rows_than_it_reads() {
+        let transposed = |dtype: TokenStream| {
+            program(quote! {
+                fn f<M: Dim, N: Dim>(x: &Tensor<#dtype, (M, N)>, y: &mut Tensor<#dtype, (N, M)>) {
+                    tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t(); });
+                }
+            })
+        };
+        let (halves, words) = (transposed(quote!(f16)), transposed(quote!(f32)));
+        assert_eq!((block(&halves, "i"), block(&halves, "j")), (128, 64));
+        assert_eq!((block(&words, "i"), block(&words, "j")), (64, 64));
     }
 
     #[test]

@@ -298,11 +298,12 @@ __global__ void exchange_kernel(const T* in, T* out, float* out_rows, float* out
     for (int s = 0; s < To::col_size; ++s) out_cols[thread * To::col_size + s] = to_b[s] - static_cast<float>(To::col_at(s));
 }
 
-template <class From, class To, class T>
-__global__ void transpose_kernel(const T* in, T* out, float* out_rows, float* out_cols) {
+template <class From, class To, class T, class E>
+__global__ void transpose_kernel(const E* in, T* out, float* out_rows, float* out_cols) {
     extern __shared__ __align__(128) unsigned char shared[];
     T* const scratch = reinterpret_cast<T*>(shared);
-    T x[From::size], y[To::size];
+    E x[From::size];
+    T y[To::size];
     read_plain<From>(x, in);
     exchange_transposed<From, To>(x, y, scratch);
     write_plain<To>(y, out);

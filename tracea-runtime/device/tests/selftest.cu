@@ -497,29 +497,30 @@ void test_reductions() {
 
 // ---- exchanges
 
-template <class From, class To, class T>
+// Elements of E as T: only a transpose converts on its way.
+template <class From, class To, class T, class E = T, bool TRANSPOSED = From::rows != To::rows>
 void test_exchange(const string& name) {
-    const vector<T> x = random_values<T>(From::rows * From::cols);
-    const Buffer<T> in(x);
+    const vector<E> x = random_values<E>(From::rows * From::cols, -1000, 1000);
+    const Buffer<E> in(x);
     const int shared = std::max<int>(From::rows * From::cols * static_cast<int>(sizeof(T)), 4 * std::max(From::rows, From::cols));
     Buffer<T> out(x.size());
     Buffer<float> rows(To::threads * To::row_size), cols(To::threads * To::col_size);
-    bool transposed = false, good = true;
-    if constexpr (From::rows == To::rows) {
-        launch(exchange_kernel<From, To, T>, 1, To::threads, shared, in.pointer, out.pointer, rows.pointer, cols.pointer);
+    bool good = true;
+    if constexpr (TRANSPOSED) {
+        launch(transpose_kernel<From, To, T, E>, 1, To::threads, shared, in.pointer, out.pointer, rows.pointer, cols.pointer);
     } else {
-        transposed = true;
-        launch(transpose_kernel<From, To, T>, 1, To::threads, shared, in.pointer, out.pointer, rows.pointer, cols.pointer);
+        launch(exchange_kernel<From, To, T>, 1, To::threads, shared, in.pointer, out.pointer, rows.pointer, cols.pointer);
     }
     const vector<T> result = out.read();
     for (int row = 0; row < From::rows; ++row) {
         for (int col = 0; col < From::cols; ++col) {
-            good &= equal_bits(x[row * From::cols + col], result[transposed ? col * From::rows + row : row * From::cols + col]);
+            const T wanted = make<T>(value(x[row * From::cols + col]));
+            good &= equal_bits(wanted, result[TRANSPOSED ? col * From::rows + row : row * From::cols + col]);
         }
     }
-    for (const float v : rows.read()) good &= v == (transposed ? 2.0f : 1.0f);
-    for (const float v : cols.read()) good &= v == (transposed ? 1.0f : 2.0f);
-    check("exchange " + name_of<T>() + ", " + name, good);
+    for (const float v : rows.read()) good &= v == (TRANSPOSED ? 2.0f : 1.0f);
+    for (const float v : cols.read()) good &= v == (TRANSPOSED ? 1.0f : 2.0f);
+    check("exchange " + (same<T, E> ? "" : name_of<E>() + " to ") + name_of<T>() + ", " + name, good);
 }
 
 template <class T>
@@ -532,6 +533,18 @@ void test_exchanges() {
     test_exchange<Blocked<32, 3, 32, 1, 3>, Blocked<32, 3, 32, 1, 1>, T>("3 columns");
     test_exchange<Mma16816<64, 32, 4, 1>, Mma16816<32, 64, 2, 2>, T>("transposed accumulator");
     test_exchange<Blocked<128, 3, 128, 1, 3>, Blocked<3, 128, 1, 128, 1>, T>("transposed, 3 columns");
+}
+
+// Into the layouts that lowering chooses, and from a layout whose registers are rounded first.
+template <class T, class E>
+void test_transposes() {
+    test_exchange<Blocked<64, 64, 32, 8, 8>, Blocked<64, 64, 64, 4, 8>, T, E, true>("transposed, four vectors a row");
+    test_exchange<Blocked<128, 64, 32, 8, 8>, Blocked<64, 128, 64, 4, 8>, T, E, true>("transposed, four vectors a row, twice");
+    test_exchange<Blocked<32, 32, 32, 4, 8>, Blocked<32, 32, 32, 4, 8>, T, E, true>("transposed, 32 columns");
+    test_exchange<Blocked<32, 48, 16, 2, 8>, Blocked<48, 32, 8, 4, 8>, T, E, true>("transposed, 48 columns");
+    test_exchange<Blocked<64, 64, 16, 16, 4>, Blocked<64, 64, 32, 8, 4>, T, E, true>("transposed, eight vectors a row");
+    test_exchange<Mma16816<64, 128, 2, 2>, Blocked<128, 64, 32, 4, 8>, T, E, true>("transposed accumulator, four vectors a row");
+    test_exchange<Mma16816<64, 128, 2, 2>, Blocked<128, 64, 16, 8, 4>, T, E, true>("transposed accumulator, eight vectors a row");
 }
 
 // ---- scalar functions
@@ -794,6 +807,10 @@ int main() {
     test_exchanges<float>();
     test_exchanges<f16>();
     test_exchanges<int>();
+    test_transposes<float, float>();
+    test_transposes<f16, f16>();
+    test_transposes<f16, float>();
+    test_transposes<bf16, float>();
     std::printf("%d passed, %d failed\n", passed, failed);
     return failed == 0 ? 0 : 1;
 }
