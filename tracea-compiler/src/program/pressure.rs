@@ -15,7 +15,7 @@ pub fn peak(program: &Program) -> u32 {
 }
 
 /// Registers that a thread needs besides its values: addresses, counters, what instructions pass on.
-const OTHER_REGISTERS: u32 = 32;
+const OTHER_REGISTERS: u32 = 48;
 /// What a multiprocessor has.
 const REGISTERS: u32 = 65536;
 const THREADS: u32 = 2048;
