@@ -21,4 +21,9 @@ __device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) 
     return {first + within % height, within / height};
 }
 
+// The first of `steps` that a part has, where `parts` share them out as evenly as they can.
+__device__ __forceinline__ int share(int steps, int part, int parts) {
+    return static_cast<int>(static_cast<long long>(steps) * part / parts);
+}
+
 }  // namespace tracea

@@ -91,6 +91,8 @@ pub struct Variant {
     pub shared_bytes: u32,
     /// Shared memory on top of that, as far as rows are long enough to need it.
     pub kept: Option<Kept>,
+    /// Where the launch may cut the kernel's one loop into parts, one a block.
+    pub split: Option<Split>,
     /// Thread blocks: the product over these, launched as a 1-D grid.
     pub grid: &'static [GridAxis],
     /// What the compiler's model says of one block; variants for one target are ranked by it.
@@ -151,6 +153,13 @@ pub struct Kept {
     pub most_blocks: u32,
 }
 
+/// What a part leaves in the workspace, and how many parts of a tile there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Split {
+    pub part_bytes: u32,
+    pub most_parts: u32,
+}
+
 /// What one block takes of a multiprocessor, in clock cycles.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
@@ -188,9 +197,17 @@ pub enum Arg {
     DivideByBlocks(GridAxis),
     /// How TMA reads a tensor (128 bytes): boxes of so many elements along each tensor axis, 128-byte swizzle, zeros outside.
     /// All zero where the tensor's alignment is under 16 bytes.
-    TensorMap { tensor: usize, boxes: &'static [u32] },
+    TensorMap {
+        tensor: usize,
+        boxes: &'static [u32],
+    },
     /// Columns of each row that threads keep: whole blocks, i32.
     KeptColumns,
+    /// Into how many parts the launch cuts a split loop, i32.
+    Parts,
+    /// Device addresses of the room for parts, and of a count for each tile that is 0 between launches (8 bytes each).
+    Workspace,
+    Arrivals,
     /// How TMA walks windows (128 bytes), by position in [`Variant::windows`]. All zero where it cannot.
     WindowMap(usize),
     /// [`WindowAxis::corner`] of a window's axis, i32.

@@ -14,8 +14,13 @@ impl Emitter<'_> {
         let copies_apart = self.program.producer.is_some();
         match copy.source.form {
             AccessForm::Contiguous { rows, cols } => {
-                let threads = if copies_apart { "PRODUCERS, {align}, 8, THREADS" } else { "THREADS, {align}" };
-                let threads = threads.replace("{align}", &self.align(&copy.source));
+                let align = self.align(&copy.source);
+                // A producer whose block shares its multiprocessor has registers for half as many rows at a time.
+                let rows_at_a_time = if self.program.resident > 1 { 4 } else { 8 };
+                let threads = match copies_apart {
+                    true => format!("PRODUCERS, {align}, {rows_at_a_time}, THREADS"),
+                    false => format!("THREADS, {align}"),
+                };
                 let head = format!("copy_rows_async<{tile}, {threads}>({to}, ");
                 let tail = format!(", {});", self.valid_cols(cols));
                 self.lambda(&copy.source, rows, None, &head, &tail, false, LambdaParams::Row);
@@ -78,10 +83,10 @@ impl Emitter<'_> {
         let AccessForm::Contiguous { cols, .. } = source.form else { return };
         let var = self.program.var(target);
         let layout = &self.program.layout(tile.layout).name;
-        let start = self.start(cols);
-        self.out.line(format!("if ({start} < {}) {{", rows.columns));
+        let at = self.kept_column(&self.start(cols));
+        self.out.line(format!("if ({at} < {}) {{", rows.columns));
         self.out.indent();
-        self.out.line(format!("load_kept<{layout}>({}, {});", var.name, self.kept_block(tile, &start)));
+        self.out.line(format!("load_kept<{layout}>({}, {});", var.name, self.kept_block(tile, &at)));
         self.out.dedent();
         self.out.line("} else {");
         self.out.indent();
@@ -95,17 +100,26 @@ impl Emitter<'_> {
             return;
         };
         let layout = &self.program.layout(tile.layout).name;
-        let block = self.kept_block(tile, &self.start(cols));
+        let block = self.kept_block(tile, &self.kept_column(&self.start(cols)));
         let head = format!("keep_tile<{layout}, {}>({block}, ", self.align(source));
         let tail = format!(", {});", self.valid_cols(cols));
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }
 
-    /// Where the block of columns from `start` is kept.
-    fn kept_block(&self, tile: &KeptTile, start: &str) -> String {
+    /// A column, counted from the first that this block reads.
+    fn kept_column(&self, start: &str) -> String {
+        match self.program.kept.as_ref().and_then(|rows| rows.origin.as_ref()) {
+            Some(origin) => format!("{start} - {origin}"),
+            None => start.to_string(),
+        }
+    }
+
+    /// Where the block of columns from there on is kept.
+    fn kept_block(&self, tile: &KeptTile, column: &str) -> String {
         match self.program.layout(tile.layout).rows {
-            1 => format!("{} + {start}", tile.name),
-            rows => format!("{} + {start} * {rows}", tile.name),
+            1 => format!("{} + {column}", tile.name),
+            rows if column.contains(' ') => format!("{} + ({column}) * {rows}", tile.name),
+            rows => format!("{} + {column} * {rows}", tile.name),
         }
     }
 

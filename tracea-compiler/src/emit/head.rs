@@ -89,6 +89,8 @@ impl Emitter<'_> {
                 ParamType::Int => format!("int {}", param.name),
                 ParamType::Float => format!("float {}", param.name),
                 ParamType::FastDiv => format!("FastDiv {}", param.name),
+                ParamType::Workspace => format!("float* {}", param.name),
+                ParamType::Arrivals => format!("unsigned* {}", param.name),
                 ParamType::TensorMap => format!("const __grid_constant__ TensorMap {}", param.name),
             })
             .collect();
@@ -137,10 +139,21 @@ impl Emitter<'_> {
                 at = format!("{} + {} * {}", tile.name, rows.columns, program.layout(tile.layout).rows);
             }
         }
+        match &program.split {
+            Some(split) => {
+                // Parts of a tile are neighbours, so that they run together.
+                self.out.line(format!("const int {} = blockIdx.x % {};", split.part, split.parts));
+                self.out.line(format!("const int {} = blockIdx.x / {};", split.tile, split.parts));
+                if !program.grid.is_empty() {
+                    self.out.line(format!("int block = {};", split.tile));
+                }
+            }
+            None if !program.grid.is_empty() => self.out.line("int block = blockIdx.x;"),
+            None => {}
+        }
         if program.grid.is_empty() {
             return;
         }
-        self.out.line("int block = blockIdx.x;");
         let count = |axis: AxisId, this: &Self| match this.nest.axis(axis).kind {
             AxisKind::Each if matches!(this.nest.axis(axis).extent, Extent::Dim(_)) => this.extent(axis),
             AxisKind::Each => format!("({})", this.extent(axis)),

@@ -2,7 +2,7 @@
 
 use crate::lower::{Lowered, extent_dims};
 use crate::nest::{AxisKind, Nest};
-use crate::plan::{GridAxis, Kept, Variant};
+use crate::plan::{GridAxis, Kept, Split, Variant};
 use crate::program::Program;
 
 /// The plan of a lowered kernel beside its source.
@@ -25,6 +25,7 @@ pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
         entry: program.entry.clone(),
         threads: program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads),
         shared_bytes: program.shared_bytes,
+        split: program.split.as_ref().map(|split| Split { part_bytes: 4 * split.floats, most_parts: split.most_parts }),
         kept: program.kept.as_ref().map(|rows| Kept {
             columns: GridAxis {
                 dims: extent_dims(&nest.axis(rows.axis).extent),
@@ -47,7 +48,9 @@ pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
 /// What the register file holds for one block of these threads; a warp takes registers by eights a thread.
 fn register_limit(program: &Program) -> u32 {
     let threads = program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads);
-    match 65536 / threads.max(1) {
+    // Roles move registers among themselves, so that what they ask for together must fit.
+    let resident = if program.producer.is_some() { program.resident } else { 1 };
+    match 65536 / resident / threads.max(1) {
         256.. => 255,
         share => share / 8 * 8,
     }

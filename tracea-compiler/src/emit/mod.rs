@@ -15,7 +15,7 @@ use crate::nest::{AxisId, Dtype, Nest, ReduceOp};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::{
-    AccessForm, Along, Domain, Identity, IntText, Major, MathUnit, Operand, Program, Scalar, Stmt, VarId,
+    AccessForm, Along, Domain, Identity, IntText, Major, MathUnit, Operand, Part, Program, Scalar, Stmt, VarId,
 };
 pub use launch::launch_plan;
 use roles::bulk_name;
@@ -106,6 +106,7 @@ impl<'a> Emitter<'a> {
                     self.out.line("}");
                 }
             }
+            Stmt::JoinParts { values } => self.join_parts(values),
             Stmt::MaskEdge { target, axis, identity } => self.mask_edge(*target, *axis, *identity),
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
@@ -164,11 +165,7 @@ impl<'a> Emitter<'a> {
                 self.out.line(format!("{function}<{}, {}>({}, {a}, {b}{mode});", layout.name, dot.k, target.name));
             }
             Stmt::Reduce { op, value, target, along } => {
-                let op = match op {
-                    ReduceOp::Sum => "Sum",
-                    ReduceOp::Max => "Max",
-                    ReduceOp::Min => "Min",
-                };
+                let op = reduce_name(*op);
                 let (value, target) = (self.program.var(*value), self.program.var(*target));
                 let scratch = self.scratch(value.ty);
                 let (layout, function) = match (value.domain, along) {
@@ -248,6 +245,57 @@ impl<'a> Emitter<'a> {
                 self.out.dedent();
                 self.out.line("}");
             }
+        }
+    }
+
+    fn join_parts(&mut self, values: &[(VarId, ReduceOp, Part, u32)]) {
+        let Some(split) = &self.program.split else { return };
+        let (part, parts, tile, floats) = (&split.part, &split.parts, &split.tile, split.floats);
+        self.out.line(format!("if ({parts} > 1) {{"));
+        self.out.indent();
+        self.out.line(format!(
+            "float* const first_part = {} + static_cast<long long>({tile}) * {parts} * {floats};",
+            split.workspace
+        ));
+        self.out.line(format!("float* const this_part = first_part + {part} * {floats};"));
+        let place = |from: &str, offset: u32| if offset == 0 { from.to_string() } else { format!("{from} + {offset}") };
+        for (var, _, part, offset) in values {
+            let (function, name) = (self.part_function("write_part", None, *part, *var), &self.program.var(*var).name);
+            self.out.line(format!("{function}({name}, {});", place("this_part", *offset)));
+        }
+        self.out.line(format!("if (!last_to_arrive({} + {tile}, {parts})) return;", split.arrived));
+        for (var, op, part, offset) in values {
+            let function = self.part_function("read_parts", Some(reduce_name(*op)), *part, *var);
+            let (name, at) = (&self.program.var(*var).name, place("first_part", *offset));
+            match part {
+                Part::Number => self.out.line(format!("{name} = {function}({at}, {floats}, {parts});")),
+                Part::Registers => self.out.line(format!("{function}({name}, {at}, {floats}, {parts});")),
+                Part::Columns | Part::Rows => {
+                    let scratch = self.scratch(Scalar::Float);
+                    self.out.line(format!("{function}({name}, {at}, {floats}, {parts}, {scratch});"))
+                }
+            }
+        }
+        self.out.dedent();
+        self.out.line("}");
+    }
+
+    /// `read_parts_cols<Sum, JTile>`, and so on.
+    fn part_function(&self, stem: &str, op: Option<&str>, part: Part, var: VarId) -> String {
+        let layout = match self.program.var(var).domain {
+            Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id) => self.program.layout(id).name.as_str(),
+            Domain::Once => "",
+        };
+        let (suffix, last) = match part {
+            Part::Registers => ("", Some("THREADS")),
+            Part::Columns => ("_cols", Some(layout)),
+            Part::Rows => ("_rows", Some(layout)),
+            Part::Number => ("_number", None),
+        };
+        let arguments: Vec<&str> = op.into_iter().chain(last).collect();
+        match arguments.is_empty() {
+            true => format!("{stem}{suffix}"),
+            false => format!("{stem}{suffix}<{}>", arguments.join(", ")),
         }
     }
 
@@ -341,6 +389,14 @@ fn tile_name(shared: &str) -> String {
         .collect();
     name.push_str("Buffer");
     name
+}
+
+fn reduce_name(op: ReduceOp) -> &'static str {
+    match op {
+        ReduceOp::Sum => "Sum",
+        ReduceOp::Max => "Max",
+        ReduceOp::Min => "Min",
+    }
 }
 
 impl Dtype {

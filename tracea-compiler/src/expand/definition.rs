@@ -3,7 +3,7 @@
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
 use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, Cost, GridAxis, Kept, Number, Variant, Window};
+use crate::plan::{Arg, Cost, GridAxis, Kept, Number, Split, Variant, Window};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit::{self, Visit};
@@ -111,6 +111,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
     let whole_vectors = variant.whole_vectors;
+    let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
     let windows = variant.windows.iter().map(window);
     quote! {
@@ -123,6 +124,7 @@ fn variant(variant: &Variant) -> TokenStream {
             threads: #threads,
             shared_bytes: #shared_bytes,
             kept: #kept,
+            split: #split,
             grid: &[#(#grid),*],
             cost: #cost,
             args: &[#(#args),*],
@@ -133,6 +135,11 @@ fn variant(variant: &Variant) -> TokenStream {
             promised_sass: &[#(#promised_sass),*],
         }
     }
+}
+
+fn split(split: &Split) -> TokenStream {
+    let (plan, part_bytes, most_parts) = (plan(), split.part_bytes, split.most_parts);
+    quote! { #plan::Split { part_bytes: #part_bytes, most_parts: #most_parts } }
 }
 
 fn kept(kept: &Kept) -> TokenStream {
@@ -178,6 +185,9 @@ fn arg(arg: &Arg) -> TokenStream {
             quote! { #plan::Arg::TensorMap { tensor: #tensor, boxes: &[#(#boxes),*] } }
         }
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
+        Arg::Parts => quote! { #plan::Arg::Parts },
+        Arg::Workspace => quote! { #plan::Arg::Workspace },
+        Arg::Arrivals => quote! { #plan::Arg::Arrivals },
         Arg::WindowMap(window) => {
             let window = number(*window);
             quote! { #plan::Arg::WindowMap(#window) }

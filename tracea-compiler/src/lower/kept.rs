@@ -62,13 +62,16 @@ impl Lowering<'_> {
         let columns = self.names.fresh(&format!("{}_kept", self.names.axis(axis)));
         self.kept_values.extend(values);
         self.program.params.push(Param { name: columns.clone(), ty: ParamType::Int, arg: plan::Arg::KeptColumns });
-        self.program.kept = Some(KeptRows { axis, columns, most_blocks: MOST_BYTES / bytes, tiles });
+        self.program.kept = Some(KeptRows { axis, columns, origin: None, most_blocks: MOST_BYTES / bytes, tiles });
         Some(axis)
     }
 
     /// Brings what is kept: each tile once, by the first value that reads it.
     pub fn fill_kept(&mut self, axis: AxisId) {
-        let Some(rows) = self.program.kept.clone() else { return };
+        let range = self.split_range.clone();
+        let Some(rows) = &mut self.program.kept else { return };
+        rows.origin = range.as_ref().map(|(first, _)| first.clone());
+        let rows = rows.clone();
         let outer = std::mem::take(&mut self.out);
         for at in 0..rows.tiles.len() {
             let first = self.kept_values.iter().find(|(_, id)| id.0 == at).map(|(value, _)| *value);
@@ -84,8 +87,14 @@ impl Lowering<'_> {
         let body = std::mem::replace(&mut self.out, outer);
         self.out.push(Stmt::For {
             var: format!("{}0", self.names.axis(axis)),
-            from: IntText::Const(0),
-            until: IntText::Name(rows.columns),
+            from: range.as_ref().map_or(IntText::Const(0), |(first, _)| IntText::name(first)),
+            until: match range {
+                None => IntText::Name(rows.columns),
+                Some((first, until)) => IntText::Min(
+                    Box::new(IntText::name(first).plus(IntText::Name(rows.columns))),
+                    Box::new(IntText::Name(until)),
+                ),
+            },
             step: self.schedule.blocks[axis.index()].unwrap_or(1),
             unroll: false,
             body,

@@ -69,6 +69,9 @@ impl Lowering<'_> {
             (false, Role::All) => self.ring(&bounded, fed, &running)?,
             (false, _) => self.consume(&bounded, fed, &running)?,
         }
+        if self.is_split(outer.axis) {
+            self.join_parts(&running);
+        }
         self.operands.truncate(before);
         self.masked.clear();
         for level in &levels {
@@ -199,9 +202,13 @@ impl Lowering<'_> {
         let stem = self.names.axis(axis).to_string();
         let tiled = is_tiled(self.nest, axis);
         let limit = if level.inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
+        let (from, limit) = match self.split_range.clone().filter(|_| self.is_split(axis)) {
+            Some((first, until)) => (IntText::Name(first), IntText::Name(until)),
+            None => (level.from.clone(), limit),
+        };
         self.out.push(Stmt::For {
             var: if tiled { format!("{stem}0") } else { stem },
-            from: level.from.clone(),
+            from,
             until: limit,
             step: if tiled { self.schedule.blocks[axis.index()].unwrap_or(1) } else { 1 },
             unroll: false,
@@ -290,7 +297,10 @@ impl Lowering<'_> {
 
     /// Takes a step of the joined loop apart into the coordinates of its levels.
     pub fn coordinates(&mut self, levels: &[Level], step: &str) {
-        let mut rest = IntText::name(step);
+        let mut rest = match &self.program.split {
+            Some(split) if split.axis == levels[0].inner.axis => IntText::name(&split.first).plus(IntText::name(step)),
+            _ => IntText::name(step),
+        };
         for (at, level) in levels.iter().enumerate().rev() {
             if at == 0 {
                 let stmt = self.coordinate(level, rest.clone());
@@ -432,6 +442,8 @@ mod tests {
         let program = program(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 3, warps = (2, 2))));
         let expected = "declare acc: Float over IJTile
             map acc
+            let all_steps
+            let first_step
             let steps
             for stage
             if
@@ -452,6 +464,7 @@ mod tests {
             let k0
             dot acc += a_ring (K-major) . b_ring (Mn-major) by Mma
             wait 0
+            join parts of acc (Sum, Registers)
             barrier
             store c by rows <- acc through c_staging";
         assert_eq!(lines(&program), expected.lines().map(str::trim).collect::<Vec<_>>());
@@ -483,10 +496,10 @@ mod tests {
     #[test]
     fn nested_loops_feed_one_ring() {
         let text = cuda(conv(quote!((f, s, c) in (each(R), each(Const::<3>), C)), quote!((o, f, s, c))));
-        assert!(text.contains("const int steps = (R * const_3) * ((C + 31) / 32);"), "{text}");
-        assert!(text.contains("const int c0 = by_c_blocks.rem(step) * 32;"), "{text}");
-        assert!(text.contains("const int s = by_c_blocks.div(step) % 3;"), "{text}");
-        assert!(text.contains("const int f = by_c_blocks.div(step) / 3;"), "{text}");
+        assert!(text.contains("const int all_steps = (R * const_3) * ((C + 31) / 32);"), "{text}");
+        assert!(text.contains("const int c0 = by_c_blocks.rem(first_step + step) * 32;"), "{text}");
+        assert!(text.contains("const int s = by_c_blocks.div(first_step + step) % 3;"), "{text}");
+        assert!(text.contains("const int f = by_c_blocks.div(first_step + step) / 3;"), "{text}");
         assert_eq!(text.matches("for (int step = 0;").count(), 1);
     }
 

@@ -6,6 +6,7 @@
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `loops` makes loops, and rings where a loop feeds dots;
+//! - `split` shares the terms of a sum out among blocks;
 //! - `roles` splits copying from multiplying where a target has warp roles;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `dots`, `stores` place products and results;
@@ -23,6 +24,7 @@ mod params;
 mod reductions;
 mod roles;
 mod selects;
+mod split;
 mod stores;
 mod values;
 mod windows;
@@ -85,9 +87,16 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
         portfolio.push(fit(nest, &facts, long)?);
     }
     // Older targets' code is a fallback here, and one schedule of it serves.
-    while target.pipeline == Pipeline::WarpRoles && schedule::choose::narrow(nest, &facts, &mut narrower) {
-        narrower.stages = 4;
-        portfolio.push(fit(nest, &facts, narrower.clone())?);
+    if target.pipeline == Pipeline::WarpRoles {
+        while schedule::choose::narrow(nest, &facts, &mut narrower) {
+            portfolio.push(fit_roles(nest, &facts, &narrower)?);
+        }
+        if let Some(mut small) = schedule::choose::by_one_warpgroup(nest, &facts, &portfolio[0].schedule) {
+            portfolio.push(fit_roles(nest, &facts, &small)?);
+            while schedule::choose::narrow(nest, &facts, &mut small) {
+                portfolio.push(fit_roles(nest, &facts, &small)?);
+            }
+        }
     }
     Ok(portfolio)
 }
@@ -96,6 +105,31 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
 pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lowered>, ScheduleError> {
     Ok(lower_portfolio(nest, target)?.into_iter().next())
 }
+
+/// A small block: beside another one on its multiprocessor, where registers and shared memory have room for two, and with
+/// rings as deep as there is room for.
+fn fit_roles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
+    const LEAST_STAGES: u32 = 3;
+    const MOST_STAGES: u32 = 8;
+    for resident in [2, 1] {
+        for stages in (LEAST_STAGES..=MOST_STAGES).rev() {
+            let tried = Schedule { resident, stages, ..schedule.clone() };
+            if schedule::check(nest, facts, &tried).is_err() {
+                continue;
+            }
+            let program = lower(nest, facts, &tried)?;
+            let room = (tried.target.shared_limit + SHARED_OF_A_BLOCK) / resident - SHARED_OF_A_BLOCK;
+            if program.shared_bytes <= room && (resident == 1 || pressure::fits(&program)) {
+                let cost = schedule::cost::of(nest, facts, &tried, &program);
+                return Ok(Lowered { program, schedule: tried, cost });
+            }
+        }
+    }
+    fit(nest, facts, schedule.clone())
+}
+
+/// What the driver takes of a multiprocessor's shared memory for each block.
+const SHARED_OF_A_BLOCK: u32 = 1024;
 
 /// Takes a schedule back until its registers and shared memory fit the target.
 fn fit(nest: &Nest, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, ScheduleError> {
@@ -131,6 +165,7 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         Pipeline::WarpRoles => Role::Consumer,
     };
     let mut lowering = Lowering::new(nest, facts, schedule, role)?;
+    lowering.prepare_split();
     lowering.block(&nest.body)?;
     let (sites, mut scratch) = (lowering.sites, lowering.scratch);
     let mut program = Program { body: lowering.out, ..lowering.program };
@@ -151,6 +186,9 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         program.narrowing = program.aligned.clone();
         program.whole_vectors = true;
         program.resident = pressure::resident(&program);
+    }
+    if role == Role::Consumer {
+        program.resident = schedule.resident;
     }
     params::prune(nest, &mut program);
     shared::plan(&mut program, scratch);
@@ -184,6 +222,8 @@ struct Lowering<'a> {
     open: Vec<roles::Site>,
     /// Registers whose elements past an axis' end hold a neutral value.
     masked: Vec<(VarId, AxisId, program::Identity)>,
+    /// Names of the first coordinate, and the one past the last, of this block's part of a loop without dots.
+    split_range: Option<(String, String)>,
     /// Loads that read what threads keep.
     kept_values: Vec<(ValueId, program::KeptId)>,
     scratch: u32,
@@ -215,6 +255,7 @@ impl<'a> Lowering<'a> {
             sites: Vec::new(),
             open: Vec::new(),
             masked: Vec::new(),
+            split_range: None,
             kept_values: Vec::new(),
             scratch: 0,
             out: Vec::new(),
@@ -235,6 +276,7 @@ impl<'a> Lowering<'a> {
                 }
                 NestStmt::Loop(inner) => {
                     self.line(inner.line);
+                    self.share_plain(inner);
                     if let Some(axis) = first_kept.take_if(|axis| *axis == inner.axis) {
                         self.fill_kept(axis);
                     }

@@ -46,6 +46,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         shared: Vec::new(),
         scratch: (0, 0),
         barriers_offset: 0,
+        split: None,
         kept: None,
         shared_bytes: 0,
         vars: Vec::new(),
@@ -176,7 +177,10 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         plan::Arg::TensorMap { .. }
         | plan::Arg::WindowMap(_)
         | plan::Arg::WindowCorner(..)
-        | plan::Arg::KeptColumns => true,
+        | plan::Arg::KeptColumns
+        | plan::Arg::Parts
+        | plan::Arg::Workspace
+        | plan::Arg::Arrivals => true,
     });
 }
 
@@ -226,6 +230,7 @@ impl Used<'_> {
                 | Stmt::Publish { .. }
                 | Stmt::Advance(_)
                 | Stmt::DotWait { .. }
+                | Stmt::JoinParts { .. }
                 | Stmt::Dot(_)
                 | Stmt::Reduce { .. }
                 | Stmt::Exchange { .. }
@@ -325,6 +330,11 @@ impl Used<'_> {
             | IntText::Less(a, b) => {
                 self.text(a);
                 self.text(b);
+            }
+            IntText::Share { steps, part, parts } => {
+                self.text(steps);
+                self.text(part);
+                self.text(parts);
             }
             IntText::CeilDiv(a, _) | IntText::Rem(a, _) => self.text(a),
             IntText::Quotient(a, divisor) | IntText::Remainder(a, divisor) => {

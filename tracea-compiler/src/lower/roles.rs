@@ -354,7 +354,14 @@ impl Lowering<'_> {
             IntText::Mul(Box::new(product), Box::new(level.steps.clone()))
         });
         let steps = self.names.fresh("steps");
-        self.out.push(Stmt::Let { name: steps.clone(), value: total });
+        if self.is_split(levels[0].inner.axis) {
+            let all = self.names.fresh("all_steps");
+            self.out.push(Stmt::Let { name: all.clone(), value: total });
+            let value = self.share_of(IntText::name(all));
+            self.out.push(Stmt::Let { name: steps.clone(), value });
+        } else {
+            self.out.push(Stmt::Let { name: steps.clone(), value: total });
+        }
         steps
     }
 }

@@ -48,6 +48,8 @@ pub struct Program {
     pub scratch: (u32, u32),
     /// Where the rings' barriers begin.
     pub barriers_offset: u32,
+    /// How a sum's terms are shared out among blocks.
+    pub split: Option<Split>,
     /// What threads keep of the rows that loops walk through.
     pub kept: Option<KeptRows>,
     pub shared_bytes: u32,
@@ -72,6 +74,37 @@ pub struct Producer {
     pub body: Vec<Stmt>,
 }
 
+/// A loop whose steps the launch may cut into parts, one a block: several blocks then sum up one tile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Split {
+    pub axis: AxisId,
+    /// How the values that the loop carries are put together.
+    pub ops: Vec<ReduceOp>,
+    /// Names: which part this block has, of how many, and its first step.
+    pub part: String,
+    pub parts: String,
+    pub first: String,
+    /// The tile's position in the grid.
+    pub tile: String,
+    /// Parameters: where parts are left, and how many blocks have come, by tile.
+    pub workspace: String,
+    pub arrived: String,
+    /// Of a part, in the workspace.
+    pub floats: u32,
+    pub most_parts: u32,
+}
+
+/// How a value lies in the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Every register of every thread.
+    Registers,
+    /// One float a column, one a row, or one in all.
+    Columns,
+    Rows,
+    Number,
+}
+
 /// Rows that loops walk through: each thread keeps what it reads of them in shared memory, as far as that has room, so that
 /// all of a row is under way at once, and read once. No thread looks at what another one keeps.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,6 +113,8 @@ pub struct KeptRows {
     pub axis: AxisId,
     /// The parameter that says how many columns of each row are kept, in whole blocks.
     pub columns: String,
+    /// The name of the first column that this block reads, where that is not 0.
+    pub origin: Option<String>,
     /// At most so many blocks of columns.
     pub most_blocks: u32,
     pub tiles: Vec<KeptTile>,
@@ -166,6 +201,9 @@ pub enum ParamType {
     Float,
     FastDiv,
     TensorMap,
+    /// `float*`, and a count for each tile.
+    Workspace,
+    Arrivals,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -240,6 +278,10 @@ pub enum Stmt {
         target: VarId,
         value: Expr,
         unless_all: Option<Predicate>,
+    },
+    /// The block that comes last puts the parts together, from these places in the workspace; the others end here.
+    JoinParts {
+        values: Vec<(VarId, ReduceOp, Part, u32)>,
     },
     /// Elements past the axis' end get a neutral value; skipped by blocks that lie inside.
     MaskEdge {
@@ -376,6 +418,12 @@ pub enum IntText {
     Mul(Box<IntText>, Box<IntText>),
     Min(Box<IntText>, Box<IntText>),
     Max(Box<IntText>, Box<IntText>),
+    /// The first of the steps that a part has: `steps * part / parts`.
+    Share {
+        steps: Box<IntText>,
+        part: Box<IntText>,
+        parts: Box<IntText>,
+    },
     /// Rounded up.
     CeilDiv(Box<IntText>, u32),
     Rem(Box<IntText>, u32),

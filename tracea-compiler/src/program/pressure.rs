@@ -14,6 +14,15 @@ pub fn peak(program: &Program) -> u32 {
     peak + addresses(program, &program.body, false)
 }
 
+/// Whether the blocks that are to share a multiprocessor find room beside each other. The assembler wants a product's registers
+/// within what every thread has at launch, before the roles move theirs.
+pub fn fits(program: &Program) -> bool {
+    let threads = program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads);
+    peak(program) + CONSUMER_REGISTERS <= REGISTERS / program.resident / threads / 8 * 8
+}
+
+/// What a consumer needs besides its values: it copies nothing, so that is little.
+const CONSUMER_REGISTERS: u32 = 30;
 /// Registers that a thread needs besides its values: addresses, counters, what instructions pass on.
 const OTHER_REGISTERS: u32 = 48;
 /// What a multiprocessor has.

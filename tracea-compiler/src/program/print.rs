@@ -55,6 +55,13 @@ impl Program {
                     let split = if unless_all.is_some() { " where the block needs it" } else { "" };
                     write!(f, "map {}{split}", self.var(*target).name)?
                 }
+                Stmt::JoinParts { values } => {
+                    let names: Vec<String> = values
+                        .iter()
+                        .map(|(var, op, part, _)| format!("{} ({op:?}, {part:?})", self.var(*var).name))
+                        .collect();
+                    write!(f, "join parts of {}", names.join(", "))?
+                }
                 Stmt::MaskEdge { target, identity, .. } => {
                     write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?
                 }

@@ -32,6 +32,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         },
         stages: 4,
         raster: 8,
+        resident: 1,
         why: String::new(),
     };
     for (index, axis) in nest.axes.iter().enumerate() {
@@ -177,7 +178,7 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         // A warp a row, 16 elements a thread: registers for many warps, and no barrier in a reduction.
         (_, true, false) => 512,
         (_, false, true) if loops_over_columns(nest, roles) => 4,
-        (_, false, true) => 8,
+        (_, false, true) => 16,
         (_, false, false) => 32,
     };
     match known {
@@ -313,6 +314,27 @@ pub fn shrink(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         }
         None => false,
     }
+}
+
+/// The same schedule for one warpgroup a block: fewer rows, for products that have few; nothing where a dot's rows are another
+/// one's columns, or come out of another dot.
+pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    const ROWS: u32 = 64;
+    const MOST_COLUMNS: u32 = 128;
+    let mut small = schedule.clone();
+    small.warps = (4, 1);
+    for dot in &facts.dots {
+        let only_rows = facts.dots.iter().all(|other| other.n != dot.m && other.k != dot.m);
+        if nest.axis(dot.m).kind != AxisKind::Tiled || !only_rows || has_chain(nest, facts) {
+            return None;
+        }
+        small.blocks[dot.m.index()] = Some(ROWS);
+        if nest.axis(dot.n).kind == AxisKind::Tiled {
+            small.blocks[dot.n.index()] = small.blocks[dot.n.index()].map(|block| block.min(MOST_COLUMNS));
+        }
+    }
+    small.why = "one warpgroup a block, for few rows".into();
+    Some(small)
 }
 
 /// The same schedule with half as wide columns along every axis that only widens a product; false where no block can shrink.

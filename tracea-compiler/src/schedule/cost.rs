@@ -40,7 +40,7 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
         Pipeline::CommitGroups => 2560,
     };
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-    let mut cost = Cost { once: START, resident: 1, steps: Vec::new() };
+    let mut cost = Cost { once: START, resident: schedule.resident, steps: Vec::new() };
     for dot in &facts.dots {
         let multiply = 2 * block(dot.m) * block(dot.n) / rate * block(dot.k) * dot.dtype.bytes() / 2;
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]

@@ -24,6 +24,8 @@ pub struct Schedule {
     pub stages: u32,
     /// Blocks along the outer of two grid axes that are visited together.
     pub raster: u32,
+    /// Blocks that a multiprocessor is to hold at a time: one begins or ends while another multiplies.
+    pub resident: u32,
     /// `pinned`, or why the compiler chose it.
     pub why: String,
 }
@@ -48,12 +50,14 @@ impl ScheduleError {
 pub const PRODUCER_THREADS: u32 = 128;
 
 impl Schedule {
-    /// Registers a thread of the producer and of the consumers: a warpgroup's share of the register file, moved by
-    /// `setmaxnreg` to those who hold accumulators.
+    /// Registers a thread of the producer and of the consumers: a warpgroup's share of a block's part of the register file,
+    /// moved by `setmaxnreg` to those who hold accumulators.
     pub fn role_registers(&self) -> (u32, u32) {
-        match self.threads() / 128 {
-            1 => (56, 248),
-            2 => (88, 208),
+        match (self.threads() / 128, self.resident) {
+            (1, 1) => (56, 248),
+            (1, _) => (56, 200),
+            (2, 1) => (88, 208),
+            (2, _) => (48, 96),
             _ => (32, 160),
         }
     }
@@ -80,6 +84,9 @@ impl Schedule {
         if self.raster > 1 && tiled_grid_axes(nest) >= 2 {
             parts.push(format!("raster = {}", self.raster));
         }
+        if self.resident > 1 {
+            parts.push(format!("resident = {}", self.resident));
+        }
         parts.join(", ")
     }
 }
@@ -101,6 +108,16 @@ pub fn pinned(
         match option.name.as_str() {
             "stages" => schedule.stages = number(option, 1, 16)?,
             "raster" => schedule.raster = number(option, 1, 1024)?,
+            "resident" if target.pipeline == Pipeline::WarpRoles => schedule.resident = number(option, 1, 2)?,
+            "resident" => {
+                return Err(ScheduleError::about(
+                    "resident",
+                    format!(
+                        "on {} registers say how many blocks a multiprocessor holds -- use smaller blocks",
+                        target.name
+                    ),
+                ));
+            }
             "consumers" if target.pipeline == Pipeline::CommitGroups => {
                 return Err(ScheduleError::about(
                     "consumers",
@@ -165,6 +182,15 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
         return Err(ScheduleError::about(
             "warps",
             format!("{threads} threads a block, {} allows {}", schedule.target.name, schedule.target.max_threads),
+        ));
+    }
+    if schedule.resident > 1 && threads > 256 {
+        return Err(ScheduleError::about(
+            "resident",
+            format!(
+                "two blocks of {} consumers do not fit a multiprocessor's registers -- use resident = 1",
+                threads / 128
+            ),
         ));
     }
     check_tiles(nest, facts, schedule)?;

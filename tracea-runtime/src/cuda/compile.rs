@@ -164,6 +164,7 @@ mod tests {
             threads: 128,
             shared_bytes: 0,
             kept: None,
+            split: None,
             grid: &[GridAxis { dims: &[0], block: 128 }],
             cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[Arg::Pointer(0), Arg::Extent(0)],

@@ -1,13 +1,13 @@
 //! A CUDA device under one context: its figures, and an identity that loaded code is remembered by.
 
 use super::driver::{Checked, cuda_count, driver};
+use super::workspace::Workspace;
 use crate::error::{Error, Result};
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::CUdevice_attribute::{self as Attribute, *};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Lives as long as the process, as does the code loaded into its context.
-#[derive(Debug)]
 pub(crate) struct Gpu {
     /// Distinct for each context of the process.
     pub id: usize,
@@ -21,6 +21,8 @@ pub(crate) struct Gpu {
     pub l2_bytes: usize,
     /// Peak of the memory bus, bytes a second.
     pub bandwidth: f64,
+    /// Of the default stream.
+    pub workspace: Workspace,
 }
 
 static GPUS: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
@@ -83,5 +85,6 @@ fn describe(id: usize, context: &Arc<CudaContext>) -> Result<Gpu, cudarc::driver
         l2_bytes: figure(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
         // Two transfers a clock.
         bandwidth: 2.0 * 1e3 * f64::from(kilohertz) * f64::from(bus_bits) / 8.0,
+        workspace: Workspace::default(),
     })
 }

@@ -20,6 +20,7 @@ mod nvrtc;
 mod source;
 mod specialization;
 mod timer;
+mod workspace;
 
 pub use compile::{Compiled, Resources, compile_variant};
 pub use nvrtc::nvrtc_version;
@@ -31,3 +32,4 @@ pub(crate) use gpu::Gpu;
 pub(crate) use memory::CudaBlock;
 pub(crate) use module::{LoadedKernel, load};
 pub(crate) use timer::Stopwatch;
+pub(crate) use workspace::{MOST_TILES, PARTS_BYTES, Workspace};

@@ -76,6 +76,7 @@ mod tests {
             threads: 1,
             shared_bytes: 0,
             kept: None,
+            split: None,
             grid: &[],
             cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[],

@@ -1,6 +1,6 @@
 //! A place where tensors live and kernels run: the CPU, or a CUDA device together with the stream that takes its work.
 
-use crate::cuda::{Checked, CudaBlock, Gpu, cuda_count};
+use crate::cuda::{Checked, CudaBlock, Gpu, Workspace, cuda_count};
 use crate::dim::IntoShape;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub struct Device {
 #[derive(Clone)]
 enum Place {
     Cpu,
-    Cuda { gpu: &'static Gpu, stream: Arc<CudaStream> },
+    Cuda { gpu: &'static Gpu, stream: Arc<CudaStream>, workspace: Workspace },
 }
 
 impl Device {
@@ -31,7 +31,9 @@ impl Device {
     /// use the default stream too.
     pub fn cuda(ordinal: usize) -> Result<Device> {
         let gpu = Gpu::primary(ordinal)?;
-        Ok(Device { place: Place::Cuda { gpu, stream: gpu.context.default_stream() } })
+        Ok(Device {
+            place: Place::Cuda { gpu, stream: gpu.context.default_stream(), workspace: gpu.workspace.clone() },
+        })
     }
 
     /// CUDA device 0 where there is one, else the CPU.
@@ -47,7 +49,7 @@ impl Device {
     /// The device of a stream that the caller made; launches and copies go there.
     pub fn from_stream(stream: Arc<CudaStream>) -> Result<Device> {
         let gpu = Gpu::of_context(stream.context())?;
-        Ok(Device { place: Place::Cuda { gpu, stream } })
+        Ok(Device { place: Place::Cuda { gpu, stream, workspace: Workspace::default() } })
     }
 
     /// The same device with a stream of its own, which does not wait for the default stream.
@@ -56,7 +58,7 @@ impl Device {
             Place::Cpu => Ok(self.clone()),
             Place::Cuda { gpu, .. } => {
                 let stream = gpu.context.new_stream().doing("making a stream")?;
-                Ok(Device { place: Place::Cuda { gpu, stream } })
+                Ok(Device { place: Place::Cuda { gpu, stream, workspace: Workspace::default() } })
             }
         }
     }
@@ -132,7 +134,7 @@ impl Device {
         let bytes = layout.elements() * size_of::<T>();
         match &self.place {
             Place::Cpu => RawTensor::on_host(T::DTYPE, layout, bytes, self.clone()),
-            Place::Cuda { gpu, stream } => {
+            Place::Cuda { gpu, stream, .. } => {
                 let block = CudaBlock::allocate(gpu, stream, bytes)?;
                 Ok(RawTensor::on_device(T::DTYPE, layout, block, self.clone()))
             }
@@ -146,7 +148,15 @@ impl Device {
     pub(crate) fn cuda_parts(&self) -> Option<(&'static Gpu, &Arc<CudaStream>)> {
         match &self.place {
             Place::Cpu => None,
-            Place::Cuda { gpu, stream } => Some((gpu, stream)),
+            Place::Cuda { gpu, stream, .. } => Some((gpu, stream)),
+        }
+    }
+
+    /// Where launches on this device's stream leave parts of sums.
+    pub(crate) fn workspace(&self) -> Option<&Workspace> {
+        match &self.place {
+            Place::Cpu => None,
+            Place::Cuda { workspace, .. } => Some(workspace),
         }
     }
 

@@ -47,18 +47,35 @@ pub(crate) fn blocks(axis: &GridAxis, sizes: &Sizes) -> u64 {
     sizes.product(axis.dims).div_ceil(u64::from(axis.block.max(1)))
 }
 
+/// Into how many parts a launch cuts its loop, and where they are left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    pub parts: u32,
+    pub arrivals: u64,
+    pub workspace: u64,
+}
+
+impl Cut {
+    pub const WHOLE: Cut = Cut { parts: 1, arrivals: 0, workspace: 0 };
+}
+
 /// Blocks of columns that threads keep.
-fn kept_blocks(kept: &Kept, sizes: &Sizes) -> u32 {
-    blocks(&kept.columns, sizes).min(u64::from(kept.most_blocks)) as u32
+fn kept_blocks(kept: &Kept, sizes: &Sizes, parts: u32) -> u32 {
+    let share = match parts {
+        1 => blocks(&kept.columns, sizes),
+        // Parts differ by one block at most.
+        parts => blocks(&kept.columns, sizes).div_ceil(u64::from(parts)),
+    };
+    share.min(u64::from(kept.most_blocks)) as u32
 }
 
 /// Dynamic shared memory of a launch, bytes.
-pub(crate) fn shared_bytes(variant: &Variant, sizes: &Sizes) -> u32 {
-    variant.shared_bytes_with(variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes)))
+pub(crate) fn shared_bytes(variant: &Variant, sizes: &Sizes, parts: u32) -> u32 {
+    variant.shared_bytes_with(variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, parts)))
 }
 
-/// Blocks of a launch; 0 where there is nothing to do.
-pub(super) fn grid(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> Result<u32> {
+/// Tiles of a launch; 0 where there is nothing to do.
+pub(super) fn tiles(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> Result<u32> {
     let mut total = 1u64;
     for axis in variant.grid {
         let size = sizes.product(axis.dims);
@@ -81,10 +98,11 @@ impl Parameters {
         tensors: &Tensors<'_>,
         scalars: &Scalars,
         windows: &Windows,
+        cut: &Cut,
     ) -> Result<()> {
         for arg in variant.args {
             let before = self.len;
-            self.push(arg, variant, sizes, tensors, scalars, windows)?;
+            self.push(arg, variant, sizes, tensors, scalars, windows, cut)?;
             let Some(start) = self.starts.get_mut(self.count) else {
                 return Err(Error::Shape(format!(
                     "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
@@ -117,6 +135,7 @@ impl Parameters {
         tensors: &Tensors<'_>,
         scalars: &Scalars,
         windows: &Windows,
+        cut: &Cut,
     ) -> Result<()> {
         match *arg {
             Arg::Pointer(tensor) => match tensors.get(tensor) {
@@ -137,8 +156,11 @@ impl Parameters {
             },
             Arg::DivideByDims(dims) => self.put_fast_div(sizes.product(dims)),
             Arg::DivideByBlocks(axis) => self.put_fast_div(blocks(&axis, sizes)),
+            Arg::Parts => self.put(&(cut.parts as i32).to_ne_bytes(), 4),
+            Arg::Arrivals => self.put(&cut.arrivals.to_ne_bytes(), 8),
+            Arg::Workspace => self.put(&cut.workspace.to_ne_bytes(), 8),
             Arg::KeptColumns => {
-                let columns = variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes) * kept.columns.block);
+                let columns = variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, cut.parts) * kept.columns.block);
                 self.put(&(columns as i32).to_ne_bytes(), 4)
             }
             Arg::TensorMap { tensor, boxes } => match tensors.get(tensor) {
@@ -184,7 +206,8 @@ fn alignment(arg: &Arg) -> usize {
     match arg {
         Arg::Pointer(_) | Arg::Stride(..) => 8,
         Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
-        Arg::WindowCorner(..) | Arg::KeptColumns => 4,
+        Arg::WindowCorner(..) | Arg::KeptColumns | Arg::Parts => 4,
+        Arg::Workspace | Arg::Arrivals => 8,
         Arg::TensorMap { .. } | Arg::WindowMap(_) => 64,
     }
 }
@@ -244,6 +267,7 @@ mod tests {
             threads: 128,
             shared_bytes: 0,
             kept: None,
+            split: None,
             grid: &[GridAxis { dims: &[0], block: 2 }, GridAxis { dims: &[1], block: 1 }],
             cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[
@@ -264,7 +288,7 @@ mod tests {
         let sizes = Sizes::of(&[3, 5]);
         let mut parameters = Parameters::new();
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
-        parameters.pack(&variant, &sizes, &tensors, &scalars, &windows).unwrap();
+        parameters.pack(&variant, &sizes, &tensors, &scalars, &windows, &Cut::WHOLE).unwrap();
         let mut expected = Vec::new();
         expected.extend(5i32.to_ne_bytes());
         expected.extend([0; 4]);
@@ -278,9 +302,9 @@ mod tests {
         }
         expected.extend(1.5f32.to_ne_bytes());
         assert_eq!(parameters.bytes(), expected);
-        assert_eq!(grid("k", &variant, &sizes).unwrap(), 2 * 5);
-        assert_eq!(grid("k", &variant, &Sizes::of(&[0, 5])).unwrap(), 0);
-        assert!(grid("k", &variant, &Sizes::of(&[1 << 31, 5])).is_err());
-        assert!(grid("k", &variant, &Sizes::of(&[1 << 30, 1 << 10])).is_err());
+        assert_eq!(tiles("k", &variant, &sizes).unwrap(), 2 * 5);
+        assert_eq!(tiles("k", &variant, &Sizes::of(&[0, 5])).unwrap(), 0);
+        assert!(tiles("k", &variant, &Sizes::of(&[1 << 31, 5])).is_err());
+        assert!(tiles("k", &variant, &Sizes::of(&[1 << 30, 1 << 10])).is_err());
     }
 }

@@ -3,9 +3,12 @@
 use super::Launch;
 use super::check::Sizes;
 use super::params::{blocks, shared_bytes};
-use crate::cuda::Gpu;
+use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::error::{Error, Result};
 use crate::plan::{GridAxis, Instance, KernelDef, Key, Variant};
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Which schedule a launch takes, among those that its device runs.
 #[derive(Clone, Debug, Default)]
@@ -50,21 +53,23 @@ impl Launch<'_> {
         gpu: &Gpu,
         instance: &'static Instance,
         sizes: &Sizes,
-    ) -> Result<(usize, &'static Variant)> {
+    ) -> Result<(usize, &'static Variant, u32)> {
         let candidates = candidates(gpu, instance);
-        let picked = match &self.schedule {
-            // The first of the equal ones: a portfolio's widest comes first.
-            ScheduleChoice::Best => candidates.clone().min_by_key(|(_, variant)| {
-                (std::cmp::Reverse(newness(variant.target)), predicted_cycles(variant, sizes, gpu))
-            }),
+        let picked: Option<(usize, &'static Variant)> = match &self.schedule {
+            ScheduleChoice::Best => {
+                if let Some((index, parts)) = ranked(gpu, instance, sizes) {
+                    return Ok((index, &instance.variants[index], parts));
+                }
+                None
+            }
             ScheduleChoice::Index(index) => candidates.clone().find(|(position, _)| position == index),
             ScheduleChoice::Named(name) => candidates.clone().find(|(_, variant)| {
                 let printed = print_schedule(variant);
                 printed == *name || variant.schedule == name
             }),
         };
-        if let Some(picked) = picked {
-            return Ok(picked);
+        if let Some((index, variant)) = picked {
+            return Ok((index, variant, prediction(variant, sizes, gpu).parts));
         }
         let (kernel, device) = (self.kernel.name, gpu.to_string());
         let listed: Vec<String> =
@@ -94,24 +99,87 @@ impl Launch<'_> {
     }
 }
 
-/// The model's time for the whole grid: as many waves as it takes, each as long as one block on its own, but no less than all
-/// the work that comes to one multiprocessor.
-pub(super) fn predicted_cycles(variant: &Variant, sizes: &Sizes, gpu: &Gpu) -> u64 {
-    let count = |axes: &[GridAxis]| axes.iter().fold(1u64, |all, axis| all.saturating_mul(blocks(axis, sizes)));
+/// The best variant for these sizes and its parts. Ranking takes microseconds, so each thread remembers what it ranked lately.
+fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes) -> Option<(usize, u32)> {
+    struct Ranked {
+        gpu: usize,
+        instance: *const Instance,
+        sizes: Sizes,
+        answer: Option<(usize, u32)>,
+    }
+    const REMEMBERED: u64 = 64;
+    thread_local! {
+        static LATELY: RefCell<[Option<Ranked>; REMEMBERED as usize]> = const { RefCell::new([const { None }; REMEMBERED as usize]) };
+    }
+    let key = (gpu.id, std::ptr::from_ref(instance));
+    let mut hasher = DefaultHasher::new();
+    (key, sizes).hash(&mut hasher);
+    let at = (hasher.finish() % REMEMBERED) as usize;
+    LATELY.with_borrow_mut(|lately| match &lately[at] {
+        Some(known) if (known.gpu, known.instance) == key && known.sizes == *sizes => known.answer,
+        _ => {
+            let all =
+                candidates(gpu, instance).map(|(index, variant)| (index, variant, prediction(variant, sizes, gpu)));
+            // The first of the equal ones: a portfolio's widest comes first.
+            let best = all.min_by_key(|(_, variant, said)| (Reverse(newness(variant.target)), said.cycles));
+            let answer = best.map(|(index, _, said)| (index, said.parts));
+            lately[at] = Some(Ranked { gpu: key.0, instance: key.1, sizes: *sizes, answer });
+            answer
+        }
+    })
+}
+
+/// What the model says of a launch: its time, and into how many parts the loop is best cut.
+pub(super) struct Prediction {
+    pub cycles: u64,
+    pub parts: u32,
+}
+
+pub(super) fn prediction(variant: &Variant, sizes: &Sizes, gpu: &Gpu) -> Prediction {
+    let whole = Prediction { cycles: cycles_of(variant, sizes, gpu, 1), parts: 1 };
+    let Some(split) = variant.split else { return whole };
+    let tiles = count(variant.grid, sizes);
+    let room = PARTS_BYTES / (tiles.max(1) * u64::from(split.part_bytes)).max(1);
+    let steps = variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1);
+    let most = if tiles <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
+    // Doubling, and one and a half times that: 2, 3, 4, 6, 8, 12 …
+    let wanted = (1..).flat_map(|doubled| [1u64 << doubled, 3 << (doubled - 1)]).take_while(|parts| *parts <= most);
+    wanted.fold(whole, |best, parts| {
+        let cycles = cycles_of(variant, sizes, gpu, parts);
+        if cycles < best.cycles { Prediction { cycles, parts: parts as u32 } } else { best }
+    })
+}
+
+fn count(axes: &[GridAxis], sizes: &Sizes) -> u64 {
+    axes.iter().fold(1u64, |all, axis| all.saturating_mul(blocks(axis, sizes)))
+}
+
+/// As many waves as it takes, each as long as one block on its own, but no less than all the work that comes to one
+/// multiprocessor.
+fn cycles_of(variant: &Variant, sizes: &Sizes, gpu: &Gpu, parts: u64) -> u64 {
     let (mut latency, mut work) = (u64::from(variant.cost.once), 0u64);
     for step in variant.cost.steps {
-        let steps = count(step.over);
+        // Loops are what is cut; what stands outside of them every part does.
+        let steps = if step.over.is_empty() { 1 } else { count(step.over, sizes).div_ceil(parts) };
         latency = latency.saturating_add(u64::from(step.latency).saturating_mul(steps));
         work = work.saturating_add(u64::from(step.work).saturating_mul(steps));
     }
-    let each = count(variant.grid).div_ceil(u64::from(gpu.multiprocessors.max(1)));
-    let by_shared = (gpu.block_shared_bytes + SHARED_OF_A_BLOCK) / (shared_bytes(variant, sizes) + SHARED_OF_A_BLOCK);
-    let resident = variant.cost.resident.min(by_shared).max(1);
-    each.div_ceil(u64::from(resident)).saturating_mul(latency).max(each.saturating_mul(work))
+    let each = count(variant.grid, sizes).saturating_mul(parts).div_ceil(u64::from(gpu.multiprocessors.max(1)));
+    let by_shared =
+        (gpu.block_shared_bytes + SHARED_OF_A_BLOCK) / (shared_bytes(variant, sizes, parts as u32) + SHARED_OF_A_BLOCK);
+    let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
+    let joining = match variant.split {
+        Some(split) if parts > 1 => JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES,
+        _ => 0,
+    };
+    each.div_ceil(resident).saturating_mul(latency).max(each.saturating_mul(work)).saturating_add(joining)
 }
 
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
+/// Leaving a part and seeing that all have come, in cycles; and the bytes of parts that one block writes or reads in a cycle.
+const JOINING: u64 = 3000;
+const JOINED_BYTES: u64 = 32;
 
 /// The variants that a device runs, with their positions among all.
 pub(super) fn candidates(

@@ -3,7 +3,7 @@
 use super::Launch;
 use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
-use super::params::{Parameters, grid, shared_bytes};
+use super::params::{Cut, Parameters, shared_bytes, tiles};
 use super::slot::LoadKey;
 use super::tensor_map::{alignment_of, row_alignment_of};
 use super::window::Windows;
@@ -14,6 +14,7 @@ use crate::host::{HostArg, HostArray};
 use crate::plan::{Instance, Variant};
 use crate::tensor::RawTensor;
 use cudarc::driver::CudaStream;
+use std::sync::Arc;
 
 /// A launch that has passed its checks.
 pub(crate) struct Checks<'a> {
@@ -27,6 +28,8 @@ pub(crate) struct Checks<'a> {
 pub(crate) struct Plan {
     pub variant: &'static Variant,
     pub variant_index: usize,
+    /// Into how many parts the kernel's loop is cut.
+    pub parts: u32,
     pub blocks: u32,
     /// Dynamic shared memory of each.
     pub shared_bytes: u32,
@@ -102,8 +105,9 @@ impl Launch<'_> {
     /// The code that a GPU would run, and how much of it.
     pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu) -> Result<Plan> {
         check_strides(self.kernel, &self.tensors)?;
-        let (variant_index, variant) = self.variant(gpu, checks.instance, &checks.sizes)?;
-        let blocks = grid(self.kernel.name, variant, &checks.sizes)?;
+        let (variant_index, variant, parts) = self.variant(gpu, checks.instance, &checks.sizes)?;
+        let tiles = tiles(self.kernel.name, variant, &checks.sizes)?;
+        let blocks = tiles * parts;
         let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
             if let Some(raw) = self.tensors.get(tensor) {
@@ -115,8 +119,8 @@ impl Launch<'_> {
         for tensor in variant.windowed() {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
-        let shared_bytes = shared_bytes(variant, &checks.sizes);
-        Ok(Plan { variant, variant_index, blocks, shared_bytes, specialization, windows })
+        let shared_bytes = shared_bytes(variant, &checks.sizes, parts);
+        Ok(Plan { variant, variant_index, parts, blocks, shared_bytes, specialization, windows })
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
@@ -125,14 +129,21 @@ impl Launch<'_> {
         self.slot.get_or_load(key, || load(gpu, self.kernel, checks.instance, plan.variant, specialization))
     }
 
-    fn enqueue(&self, checks: &Checks<'_>, gpu: &'static Gpu, stream: &CudaStream) -> Result<()> {
+    fn enqueue(&self, checks: &Checks<'_>, gpu: &'static Gpu, stream: &Arc<CudaStream>) -> Result<()> {
         let plan = self.plan(checks, gpu)?;
         if plan.blocks == 0 {
             return Ok(());
         }
         let loaded = self.loaded(checks, &plan, gpu)?;
+        let cut = match (plan.parts, checks.device.workspace()) {
+            (2.., Some(workspace)) => {
+                let (arrivals, workspace) = workspace.addresses(gpu, stream)?;
+                Cut { parts: plan.parts, arrivals, workspace }
+            }
+            _ => Cut::WHOLE,
+        };
         let mut parameters = Parameters::new();
-        parameters.pack(plan.variant, &checks.sizes, &self.tensors, &self.scalars, &plan.windows)?;
+        parameters.pack(plan.variant, &checks.sizes, &self.tensors, &self.scalars, &plan.windows, &cut)?;
         gpu.bind()?;
         for other in self.other_streams(stream) {
             stream.join(other).doing("ordering two streams")?;

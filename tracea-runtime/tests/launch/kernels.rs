@@ -103,6 +103,7 @@ const fn scaled_variant(schedule: &'static str, source: &'static str) -> Variant
         threads: 128,
         shared_bytes: 0,
         kept: None,
+        split: None,
         grid: &[GridAxis { dims: &[0], block: 128 }],
         cost: Cost { once: 0, resident: 1, steps: &[] },
         args: &[Arg::Pointer(0), Arg::Pointer(1), Arg::Scalar(0), Arg::Extent(0)],
@@ -184,6 +185,7 @@ static UPDATE: KernelDef = KernelDef {
             threads: 64,
             shared_bytes: 64 << 10,
             kept: None,
+            split: None,
             grid: &[GridAxis { dims: &[0], block: 1 }],
             cost: Cost { once: 0, resident: 1, steps: &[] },
             args: &[

@@ -1,0 +1,243 @@
+//! Sums whose terms several blocks share out.
+//!
+//! ```text
+//! for k { acc += dot(a[(i, k)], b[(k, j)]) }      steps [first, last) of all, by this block's part
+//! c[(i, j)] = acc                                 leave the part in a workspace; the block that comes last adds all up and goes on
+//! ```
+//! Where the grid has fewer tiles than the device has multiprocessors, the launch cuts a kernel's one loop into parts. That is
+//! possible where all that the loop carries are sums, or greatest or least values, of terms that do not read them.
+
+use super::Lowering;
+use super::analysis::{inputs, is_tiled};
+use super::loops::nest_of;
+use crate::nest::{AxisId, BinaryOp, Block, Dtype, Loop, Nest, Op, ReduceOp, Stmt as NestStmt, ValueId};
+use crate::plan;
+use crate::program::layout::LayoutKind;
+use crate::program::{Domain, IntText, Param, ParamType, Part, Split, Stmt, VarId};
+
+/// Parts of a tile: adding up many takes longer than they save.
+const MOST_OF_TILES: u32 = 16;
+/// Parts of slices, which are small and read side by side.
+const MOST_OF_SLICES: u32 = 1024;
+
+/// The loop that can be cut, and how each of the values that it carries is put together again.
+pub fn find(nest: &Nest) -> Option<(&Loop, Vec<ReduceOp>)> {
+    let mut loops = nest.body.stmts.iter().filter_map(|stmt| match stmt {
+        NestStmt::Loop(inner) => Some(inner),
+        _ => None,
+    });
+    let (outer, None) = (loops.next()?, loops.next()) else { return None };
+    let before = nest.body.stmts.iter().take_while(|stmt| !matches!(stmt, NestStmt::Loop(_)));
+    let levels = nest_of(outer);
+    let innermost = levels[levels.len() - 1];
+    let dots = nest.values.iter().any(|value| matches!(value.op, Op::Dot { .. }));
+    if !dots && !is_tiled(nest, outer.axis) {
+        return None;
+    }
+    let whole = levels.iter().all(|level| level.from.is_none() && level.until.is_none());
+    let values_only = |block: &Block| block.stmts.iter().all(|stmt| matches!(stmt, NestStmt::Value(_)));
+    if !whole || outer.carried.is_empty() || !values_only(&innermost.body) {
+        return None;
+    }
+    if before.into_iter().any(|stmt| matches!(stmt, NestStmt::Store { .. })) {
+        return None;
+    }
+    let heads: Vec<ValueId> = innermost.carried.iter().map(|carried| carried.head).collect();
+    let ops: Option<Vec<ReduceOp>> = innermost
+        .carried
+        .iter()
+        .zip(&outer.carried)
+        .map(|(carried, first)| {
+            let Op::Binary(op, a, b) = nest.value(carried.next).op else { return None };
+            let (op, identity) = match op {
+                BinaryOp::Add => (ReduceOp::Sum, 0.0),
+                BinaryOp::Max => (ReduceOp::Max, f64::NEG_INFINITY),
+                BinaryOp::Min => (ReduceOp::Min, f64::INFINITY),
+                _ => return None,
+            };
+            let term = match (a == carried.head, b == carried.head) {
+                (true, false) => b,
+                (false, true) => a,
+                _ => return None,
+            };
+            let starts_empty = matches!(nest.value(first.init).op, Op::Fill(number) if number == identity);
+            let is_float = nest.value(carried.head).ty.dtype == Dtype::F32;
+            (starts_empty && is_float && !reads_any(nest, term, &heads)).then_some(op)
+        })
+        .collect();
+    Some((outer, ops?))
+}
+
+fn reads_any(nest: &Nest, value: ValueId, heads: &[ValueId]) -> bool {
+    heads.contains(&value) || inputs(&nest.value(value).op).into_iter().any(|input| reads_any(nest, input, heads))
+}
+
+impl Lowering<'_> {
+    /// Whether the loop over the axis is cut into parts.
+    pub fn is_split(&self, axis: AxisId) -> bool {
+        self.program.split.as_ref().is_some_and(|split| split.axis == axis)
+    }
+
+    /// Makes room for the parts, before anything counts the loop's steps.
+    pub fn prepare_split(&mut self) {
+        let Some((outer, ops)) = find(self.nest) else { return };
+        let [part, parts, workspace, arrived] =
+            ["part", "parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
+        for (name, ty, arg) in [
+            (&parts, ParamType::Int, plan::Arg::Parts),
+            (&workspace, ParamType::Workspace, plan::Arg::Workspace),
+            (&arrived, ParamType::Arrivals, plan::Arg::Arrivals),
+        ] {
+            self.program.params.push(Param { name: name.clone(), ty, arg });
+        }
+        self.program.split = Some(Split {
+            axis: outer.axis,
+            ops,
+            part,
+            parts,
+            workspace,
+            arrived,
+            first: self.names.fresh("first_step"),
+            tile: self.names.fresh("tile"),
+            floats: 0,
+            most_parts: 1,
+        });
+    }
+
+    /// This block's share of the steps: names its first, and answers with their number.
+    pub fn share_of(&mut self, steps: IntText) -> IntText {
+        let Some(split) = self.program.split.clone() else { return steps };
+        let at = |part: IntText| IntText::Share {
+            steps: Box::new(steps.clone()),
+            part: Box::new(part),
+            parts: Box::new(IntText::name(&split.parts)),
+        };
+        self.out.push(Stmt::Let { name: split.first.clone(), value: at(IntText::name(&split.part)) });
+        let end = at(IntText::name(&split.part).plus(IntText::Const(1)));
+        IntText::Sub(Box::new(end), Box::new(IntText::name(split.first)))
+    }
+
+    /// The same for a loop that feeds no dot: names the coordinates where this block's part begins and ends.
+    pub fn share_plain(&mut self, inner: &Loop) {
+        if !self.is_split(inner.axis) || !self.facts.dots.is_empty() || !is_tiled(self.nest, inner.axis) {
+            return;
+        }
+        let axis = inner.axis;
+        let block = self.schedule.blocks[axis.index()].unwrap_or(1);
+        let stem = self.names.axis(axis).to_string();
+        let [all, steps, first, until] =
+            ["all_steps".to_string(), "steps".into(), format!("{stem}_first"), format!("{stem}_until")]
+                .map(|name| self.names.fresh(&name));
+        let value = IntText::CeilDiv(Box::new(IntText::Extent(axis)), block);
+        self.out.push(Stmt::Let { name: all.clone(), value });
+        let value = self.share_of(IntText::name(all));
+        self.out.push(Stmt::Let { name: steps.clone(), value });
+        let first_step = self.program.split.as_ref().map_or(String::new(), |split| split.first.clone());
+        self.out.push(Stmt::Let { name: first.clone(), value: IntText::name(first_step).times(block) });
+        let end = IntText::name(&first).plus(IntText::name(steps).times(block));
+        let value = IntText::Min(Box::new(end), Box::new(IntText::Extent(axis)));
+        self.out.push(Stmt::Let { name: until.clone(), value });
+        self.split_range = Some((first, until));
+    }
+
+    /// After the loop: the values that it carried become the sums of all parts, in the block that comes last.
+    pub fn join_parts(&mut self, running: &[VarId]) {
+        let Some(mut split) = self.program.split.clone() else { return };
+        let mut values = Vec::new();
+        let mut only_slices = true;
+        for (var, op) in running.iter().zip(&split.ops) {
+            let domain = self.program.var(*var).domain;
+            let layout = |id| self.program.layout(id);
+            let (part, floats) = match domain {
+                Domain::Once => (Part::Number, 1),
+                Domain::Cols(id) if matches!(layout(id).kind, LayoutKind::Blocked { .. }) => {
+                    (Part::Columns, layout(id).cols)
+                }
+                Domain::Rows(id) if matches!(layout(id).kind, LayoutKind::Blocked { .. }) => {
+                    (Part::Rows, layout(id).rows)
+                }
+                Domain::Tile(id) => (Part::Registers, layout(id).size() * self.program.threads),
+                Domain::Rows(id) => (Part::Registers, layout(id).row_size() * self.program.threads),
+                Domain::Cols(id) => (Part::Registers, layout(id).col_size() * self.program.threads),
+            };
+            only_slices &= part != Part::Registers;
+            if let Domain::Rows(id) | Domain::Cols(id) = domain {
+                // Threads that hold the same one pass their shares between warps.
+                let layout = self.program.layout(id);
+                let (down, across) = (layout.parts_along_rows() * layout.cols, layout.parts_along_cols() * layout.rows);
+                self.scratch = self.scratch.max(4 * down.max(across));
+            }
+            values.push((*var, *op, part, split.floats));
+            split.floats += floats.next_multiple_of(4);
+        }
+        split.most_parts = if only_slices { MOST_OF_SLICES } else { MOST_OF_TILES };
+        self.program.split = Some(split);
+        self.out.push(Stmt::JoinParts { values });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{cuda, gemm, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn column(body: TokenStream) -> TokenStream {
+        quote! {
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N,)>) {
+                tile!(for j in N { #body });
+            }
+        }
+    }
+
+    fn is_split(item: TokenStream) -> bool {
+        program(item).split.is_some()
+    }
+
+    #[test]
+    fn sums_and_products_are_cut_into_parts() {
+        assert!(is_split(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)))));
+        assert!(is_split(column(quote! {
+            let mut total = zeros::<f32>(j);
+            tile!(for i in M { total += x[(i, j)].col_sum(); });
+            y[j] = total;
+        })));
+        assert!(is_split(column(quote! {
+            let mut most = full::<f32>(j, f32::NEG_INFINITY);
+            tile!(for i in M { most = most.max(x[(i, j)].col_max()); });
+            y[j] = most;
+        })));
+    }
+
+    #[test]
+    fn what_reads_itself_is_not() {
+        assert!(!is_split(column(quote! {
+            let mut total = zeros::<f32>(j);
+            tile!(for i in M { total += (x[(i, j)] * total).col_sum(); });
+            y[j] = total;
+        })));
+        assert!(!is_split(column(quote! {
+            let mut total = full::<f32>(j, 1.0);
+            tile!(for i in M { total += x[(i, j)].col_sum(); });
+            y[j] = total;
+        })));
+    }
+
+    #[test]
+    fn two_loops_are_not() {
+        assert!(!is_split(column(quote! {
+            let mut total = zeros::<f32>(j);
+            tile!(for i in M { total += x[(i, j)].col_sum(); });
+            let mut squares = zeros::<f32>(j);
+            tile!(for i in M { let d = x[(i, j)] - total; squares += (d * d).col_sum(); });
+            y[j] = squares;
+        })));
+    }
+
+    #[test]
+    fn the_last_block_goes_on() {
+        let text = cuda(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))));
+        assert!(text.contains("if (!last_to_arrive(arrived + tile, parts)) return;"), "{text}");
+        assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
+    }
+}
