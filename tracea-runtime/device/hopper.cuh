@@ -5,6 +5,7 @@
 #include "tracea/cluster.cuh"
 #include "tracea/kernel.cuh"
 #include "tracea/mbarrier.cuh"
+#include "tracea/panel_store.cuh"
 #include "tracea/panel_tile.cuh"
 #include "tracea/ring.cuh"
 #include "tracea/tma.cuh"

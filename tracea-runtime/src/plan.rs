@@ -87,6 +87,8 @@ pub struct Variant {
     pub source: &'static str,
     pub entry: &'static str,
     pub threads: u32,
+    /// Blocks take one tile after another: no more are launched than multiprocessors hold.
+    pub persistent: bool,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
     /// Shared memory on top of that, as far as rows are long enough to need it.
@@ -199,6 +201,9 @@ pub enum Arg {
     /// All zero where the tensor's alignment is under 16 bytes.
     TensorMap {
         tensor: usize,
+        /// So many leading axes count as one, over the product of their sizes; their strides must allow it.
+        merged: usize,
+        /// One for each axis of the map.
         boxes: &'static [u32],
     },
     /// Columns of each row that threads keep: whole blocks, i32.

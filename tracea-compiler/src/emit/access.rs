@@ -2,8 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent, Int};
-use crate::program::shared::SharedId;
-use crate::program::{Access, AccessForm, Copy, Domain, KeptId, KeptTile, VarId};
+use crate::program::{Access, AccessForm, BulkStore, Copy, Domain, IntText, KeptId, KeptTile, StoreWay, VarId};
 
 impl Emitter<'_> {
     pub fn copy(&mut self, copy: &Copy) {
@@ -77,6 +76,24 @@ impl Emitter<'_> {
         }
     }
 
+    /// Asks TMA to write a panel by its place in the tile; coordinates go innermost first, as PTX has them.
+    fn send(&self, bulk: Option<&BulkStore>) -> String {
+        let Some(BulkStore { map, at, row_at }) = bulk else {
+            return "[&](const void*, int, int) {}".into();
+        };
+        let last = at.len() - 1;
+        let place = |(axis, at): (usize, &IntText)| {
+            let start = self.int_text(at);
+            match axis {
+                axis if axis == last => format!("{start} + column"),
+                axis if axis == *row_at => format!("{start} + row"),
+                _ => start,
+            }
+        };
+        let places: Vec<String> = at.iter().enumerate().rev().map(place).collect();
+        format!("[&](const void* panel, int row, int column) {{ tma_store({map}, panel, {}); }}", places.join(", "))
+    }
+
     /// From what this thread keeps, as far as rows are kept.
     pub fn load_kept(&mut self, target: VarId, source: &Access, kept: KeptId) {
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(kept)) else { return };
@@ -123,16 +140,21 @@ impl Emitter<'_> {
         }
     }
 
-    pub fn store(&mut self, value: VarId, target: &Access, staging: Option<SharedId>) {
+    pub fn store(&mut self, value: VarId, target: &Access, way: &StoreWay) {
         let var = self.program.var(value);
         let name = |id| self.program.layout(id).name.clone();
         let ty = self.nest.tensor(target.tensor).dtype.cuda();
         match (var.domain, target.form) {
             (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
                 let align = self.align(target);
-                let head = match staging {
-                    Some(shared) => {
-                        let shared = self.program.shared(shared);
+                let head = match way {
+                    StoreWay::Panels { staging, .. } => {
+                        let staging = &self.program.shared(*staging).name;
+                        let by_tma = format!("{}_BY_TMA", self.nest.tensor(target.tensor).name.to_uppercase());
+                        format!("store_by_panels<{}, {ty}, {align}, {by_tma}>({}, {staging}, ", name(id), var.name)
+                    }
+                    StoreWay::Staged(shared) => {
+                        let shared = self.program.shared(*shared);
                         format!(
                             "store_tile_staged<{}, {}, THREADS, {align}>({}, {}, ",
                             name(id),
@@ -141,9 +163,15 @@ impl Emitter<'_> {
                             shared.name
                         )
                     }
-                    None => format!("store_tile<{}, {align}, {ty}{}>({}, ", name(id), self.whole(), var.name),
+                    StoreWay::Direct => {
+                        format!("store_tile<{}, {align}, {ty}{}>({}, ", name(id), self.whole(), var.name)
+                    }
                 };
-                let tail = format!(", {});", self.valid_cols(cols));
+                let send = match way {
+                    StoreWay::Panels { bulk, .. } => format!(", {}", self.send(bulk.as_ref())),
+                    _ => String::new(),
+                };
+                let tail = format!("{send}, {});", self.valid_cols(cols));
                 self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
             }
             (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {

@@ -2,9 +2,9 @@
 
 use super::roles::bulk_name;
 use super::{Emitter, tile_name};
-use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::ParamType;
+use crate::nest::{AxisId, AxisKind, Extent, TensorId};
 use crate::program::layout::LayoutKind;
+use crate::program::{ParamType, Stmt, StoreWay};
 
 impl Emitter<'_> {
     pub(super) fn constants(&mut self) {
@@ -32,7 +32,33 @@ impl Emitter<'_> {
             let conditions: Vec<String> = ring.bulk.iter().map(|condition| self.bulk_condition(*condition)).collect();
             self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), conditions.join(" && ")));
         }
+        for (tensor, by_tma) in self.stored_by_panels() {
+            let name = self.nest.tensor(tensor).name.to_uppercase();
+            let condition = if by_tma { format!("ALIGN_{name} >= 16") } else { "false".into() };
+            self.out.line(format!("constexpr bool {name}_BY_TMA = {condition};"));
+        }
         self.out.blank();
+    }
+
+    /// Tensors that are written panel by panel, and whether TMA may write them.
+    fn stored_by_panels(&self) -> Vec<(TensorId, bool)> {
+        fn walk(stmts: &[Stmt], found: &mut Vec<(TensorId, bool)>) {
+            for stmt in stmts {
+                match stmt {
+                    Stmt::Store { target, way: StoreWay::Panels { bulk, .. }, .. } => {
+                        match found.iter_mut().find(|(tensor, _)| *tensor == target.tensor) {
+                            Some((_, by_tma)) => *by_tma &= bulk.is_some(),
+                            None => found.push((target.tensor, bulk.is_some())),
+                        }
+                    }
+                    Stmt::For { body, .. } | Stmt::If { body, .. } => walk(body, found),
+                    _ => {}
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.program.body, &mut found);
+        found
     }
 
     pub(super) fn layouts(&mut self) {
@@ -117,7 +143,7 @@ impl Emitter<'_> {
         self.out.blank();
     }
 
-    /// Which block this is: the grid's axes from the linear index, the last one fastest.
+    /// Where shared memory's buffers lie, and what this block works on.
     pub(super) fn grid(&mut self) {
         let program = self.program;
         if program.shared_bytes > 0 || program.kept.is_some() {
@@ -139,26 +165,50 @@ impl Emitter<'_> {
                 at = format!("{} + {} * {}", tile.name, rows.columns, program.layout(tile.layout).rows);
             }
         }
+        match program.persistent {
+            true => self.units(),
+            false => self.locate(),
+        }
+    }
+
+    /// How many units of work there are: tiles, or parts of them.
+    fn units(&mut self) {
+        let mut counts: Vec<String> =
+            self.program.grid.iter().map(|grid| parenthesised(&self.count(grid.axis))).collect();
+        counts.extend(self.program.split.iter().map(|split| split.parts.clone()));
+        let units = if counts.is_empty() { "1".to_string() } else { counts.join(" * ") };
+        self.out.line(format!("const int units = {units};"));
+    }
+
+    /// Blocks along a grid axis.
+    fn count(&self, axis: AxisId) -> String {
+        match self.nest.axis(axis).kind {
+            AxisKind::Each if matches!(self.nest.axis(axis).extent, Extent::Dim(_)) => self.extent(axis),
+            AxisKind::Each => format!("({})", self.extent(axis)),
+            _ => format!("({} + {name} - 1) / {name}", self.extent(axis), name = self.block_name(axis)),
+        }
+    }
+
+    /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.
+    pub(super) fn locate(&mut self) {
+        let program = self.program;
+        let unit = if program.persistent { "unit" } else { "blockIdx.x" };
         match &program.split {
             Some(split) => {
                 // Parts of a tile are neighbours, so that they run together.
-                self.out.line(format!("const int {} = blockIdx.x % {};", split.part, split.parts));
-                self.out.line(format!("const int {} = blockIdx.x / {};", split.tile, split.parts));
+                self.out.line(format!("const int {} = {unit} % {};", split.part, split.parts));
+                self.out.line(format!("const int {} = {unit} / {};", split.tile, split.parts));
                 if !program.grid.is_empty() {
                     self.out.line(format!("int block = {};", split.tile));
                 }
             }
-            None if !program.grid.is_empty() => self.out.line("int block = blockIdx.x;"),
+            None if !program.grid.is_empty() => self.out.line(format!("int block = {unit};")),
             None => {}
         }
         if program.grid.is_empty() {
             return;
         }
-        let count = |axis: AxisId, this: &Self| match this.nest.axis(axis).kind {
-            AxisKind::Each if matches!(this.nest.axis(axis).extent, Extent::Dim(_)) => this.extent(axis),
-            AxisKind::Each => format!("({})", this.extent(axis)),
-            _ => format!("({} + {name} - 1) / {name}", this.extent(axis), name = this.block_name(axis)),
-        };
+        let count = |axis: AxisId, this: &Self| this.count(axis);
         let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
         let tiled = |axis: AxisId| self.nest.axis(axis).kind == AxisKind::Tiled;
         let grouped =

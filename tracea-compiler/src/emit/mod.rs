@@ -150,7 +150,9 @@ impl<'a> Emitter<'a> {
             Stmt::Load { target, source, kept: None } => self.load(*target, source),
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, *kept),
             Stmt::Keep { kept, source } => self.keep(*kept, source),
-            Stmt::Store { value, target, staging } => self.store(*value, target, *staging),
+            Stmt::Store { value, target, way } => self.store(*value, target, way),
+            Stmt::Locate => self.locate(),
+            Stmt::FinishStores => self.out.line("finish_panels();"),
             Stmt::Dot(dot) => {
                 let target = self.program.var(dot.target);
                 let Domain::Tile(layout) = target.domain else { return };
@@ -230,7 +232,10 @@ impl<'a> Emitter<'a> {
                     self.out.line("#pragma unroll");
                 }
                 let (from, until) = (self.int_text(from), self.int_text(until));
-                let advance = if *step == 1 { format!("++{var}") } else { format!("{var} += {step}") };
+                let advance = match step {
+                    IntText::Const(1) => format!("++{var}"),
+                    step => format!("{var} += {}", self.int_text(step)),
+                };
                 self.out.line(format!("for (int {var} = {from}; {var} < {until}; {advance}) {{"));
                 self.out.indent();
                 self.stmts(body);
@@ -263,7 +268,8 @@ impl<'a> Emitter<'a> {
             let (function, name) = (self.part_function("write_part", None, *part, *var), &self.program.var(*var).name);
             self.out.line(format!("{function}({name}, {});", place("this_part", *offset)));
         }
-        self.out.line(format!("if (!last_to_arrive({} + {tile}, {parts})) return;", split.arrived));
+        let leave = if self.program.persistent { "continue" } else { "return" };
+        self.out.line(format!("if (!last_to_arrive({} + {tile}, {parts})) {leave};", split.arrived));
         for (var, op, part, offset) in values {
             let function = self.part_function("read_parts", Some(reduce_name(*op)), *part, *var);
             let (name, at) = (&self.program.var(*var).name, place("first_part", *offset));

@@ -110,7 +110,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let max_registers = Literal::u32_unsuffixed(variant.max_registers);
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
-    let whole_vectors = variant.whole_vectors;
+    let (whole_vectors, persistent) = (variant.whole_vectors, variant.persistent);
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
     let windows = variant.windows.iter().map(window);
@@ -122,6 +122,7 @@ fn variant(variant: &Variant) -> TokenStream {
             source: #source,
             entry: #entry,
             threads: #threads,
+            persistent: #persistent,
             shared_bytes: #shared_bytes,
             kept: #kept,
             split: #split,
@@ -181,8 +182,8 @@ fn arg(arg: &Arg) -> TokenStream {
             let scalar = number(*scalar);
             quote! { #plan::Arg::Scalar(#scalar) }
         }
-        Arg::TensorMap { tensor, boxes } => {
-            quote! { #plan::Arg::TensorMap { tensor: #tensor, boxes: &[#(#boxes),*] } }
+        Arg::TensorMap { tensor, merged, boxes } => {
+            quote! { #plan::Arg::TensorMap { tensor: #tensor, merged: #merged, boxes: &[#(#boxes),*] } }
         }
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
         Arg::Parts => quote! { #plan::Arg::Parts },

@@ -13,7 +13,7 @@ use super::roles::Group;
 use super::windows::{self, Along, folded};
 use crate::nest::{AxisId, Extent, Int, IntOp, Op, TensorId};
 use crate::plan;
-use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Stmt, map_name};
+use crate::program::{BulkCopy, BulkForm, BulkStore, IntText, Param, ParamType, Stmt, map_name};
 
 /// Elements of a tensor that make up the rows of a tile.
 struct Source<'n> {
@@ -81,7 +81,7 @@ impl<'n> Lowering<'n> {
             let mut boxes = vec![1; source.outer.len()];
             boxes[row_at] = source.rows;
             boxes.push(self.panel(source.tensor));
-            let arg = plan::Arg::TensorMap { tensor: source.tensor.index(), boxes };
+            let arg = plan::Arg::TensorMap { tensor: source.tensor.index(), merged: 1, boxes };
             self.program.params.push(Param { name: map.clone(), ty: ParamType::TensorMap, arg });
         }
         let mut at: Vec<IntText> = source
@@ -146,6 +146,63 @@ impl<'n> Lowering<'n> {
             at,
             form: BulkForm::Window { offsets },
         }
+    }
+
+    /// A tile's rows and columns as boxes that TMA writes: rows along one tensor axis, or all along the leading ones, merged.
+    pub fn bulk_store(
+        &mut self,
+        tensor: TensorId,
+        index: &[Int],
+        rows: AxisId,
+        cols: AxisId,
+        box_rows: u32,
+    ) -> Option<BulkStore> {
+        const MOST_AXES: usize = 5;
+        let (last, outer) = index.split_last()?;
+        let dims = &self.nest.tensor(tensor).dims;
+        let whole = |axis: AxisId| !self.shifted.contains(&axis) && !self.limited.contains(&axis);
+        let exact = |axis: AxisId, at: usize| self.nest.axis(axis).extent == Extent::Dim(dims[at]);
+        if *last != Int::Axis(cols) || !exact(cols, outer.len()) || !whole(rows) || !whole(cols) {
+            return None;
+        }
+        let merged = match &self.nest.axis(rows).extent {
+            Extent::Flat(parts) => {
+                let leading = parts.len() <= outer.len()
+                    && (0..parts.len()).all(|at| outer[at] == Int::FlatCoord(rows, at) && parts[at] == dims[at]);
+                leading.then_some(parts.len())?
+            }
+            Extent::Dim(_) => 1,
+        };
+        let row_at = match merged {
+            1 => outer.iter().position(|int| *int == Int::Axis(rows)).filter(|at| exact(rows, *at))?,
+            _ => 0,
+        };
+        // The map's axes: the merged ones are one.
+        let rest = &outer[merged - 1..];
+        let fixed = |(at, int): (usize, &Int)| at == row_at || !(mentions(int, rows) || mentions(int, cols));
+        if rest.len() >= MOST_AXES || !rest.iter().enumerate().all(fixed) {
+            return None;
+        }
+        let map = map_name(self.names.tensor(tensor.index()), box_rows);
+        if self.program.params.iter().all(|param| param.name != map) {
+            let mut boxes = vec![1; rest.len()];
+            boxes[row_at] = box_rows;
+            boxes.push(self.panel(tensor));
+            let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes };
+            self.program.params.push(Param { name: map.clone(), ty: ParamType::TensorMap, arg });
+        }
+        let mut at: Vec<IntText> = rest
+            .iter()
+            .enumerate()
+            .map(|(at, int)| match int {
+                _ if at == row_at => IntText::Start(rows),
+                Int::Axis(axis) => IntText::Start(*axis),
+                other => IntText::Int(other.clone()),
+            })
+            .collect();
+        at.push(IntText::Start(cols));
+        self.promise("UTMASTG");
+        Some(BulkStore { map, at, row_at })
     }
 
     /// Elements of a row that lie together in shared memory.

@@ -189,7 +189,17 @@ impl Lowering<'_> {
     pub fn shared(&mut self, name: &str, dtype: Dtype, rows: u32, cols: u32, stages: u32) -> SharedId {
         let id = SharedId(self.program.shared.len() as u32);
         let name = self.names.fresh(name);
-        self.program.shared.push(Shared { name, dtype, rows, cols, stages, panels: false, fed: false, offset: 0 });
+        self.program.shared.push(Shared {
+            name,
+            dtype,
+            rows,
+            cols,
+            stages,
+            panels: false,
+            fed: false,
+            sent: false,
+            offset: 0,
+        });
         id
     }
 

@@ -95,7 +95,7 @@ impl Lowering<'_> {
                     Box::new(IntText::Name(until)),
                 ),
             },
-            step: self.schedule.blocks[axis.index()].unwrap_or(1),
+            step: IntText::Const(self.schedule.blocks[axis.index()].unwrap_or(1).into()),
             unroll: false,
             body,
         });

@@ -210,7 +210,7 @@ impl Lowering<'_> {
             var: if tiled { format!("{stem}0") } else { stem },
             from,
             until: limit,
-            step: if tiled { self.schedule.blocks[axis.index()].unwrap_or(1) } else { 1 },
+            step: IntText::Const(if tiled { self.schedule.blocks[axis.index()].unwrap_or(1).into() } else { 1 }),
             unroll: false,
             body,
         });
@@ -255,7 +255,7 @@ impl Lowering<'_> {
                 var: "stage".into(),
                 from: IntText::Const(0),
                 until: IntText::Const(i64::from(stages) - 1),
-                step: 1,
+                step: IntText::Const(1),
                 unroll: true,
                 body: first,
             });

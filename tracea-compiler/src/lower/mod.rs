@@ -176,9 +176,18 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         producing.produce(&nest.body)?;
         scratch = scratch.max(producing.scratch);
         let (registers, consumer_registers) = schedule.role_registers();
-        let producer =
-            Producer { threads: schedule::PRODUCER_THREADS, registers, consumer_registers, body: producing.out };
-        program = Program { producer: Some(producer), ..producing.program };
+        let mut body = producing.out;
+        program = producing.program;
+        if steps_are_alike(&nest.body) {
+            program.persistent = true;
+            body = vec![unit_loop(body)];
+            program.body = vec![unit_loop(program.body)];
+        }
+        if program.shared.iter().any(|shared| shared.sent) {
+            program.body.push(Stmt::FinishStores);
+        }
+        let threads = schedule::PRODUCER_THREADS;
+        program.producer = Some(Producer { threads, registers, consumer_registers, body });
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring
@@ -194,6 +203,28 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     shared::plan(&mut program, scratch);
     barriers::place(&mut program);
     Ok(program)
+}
+
+/// Whether all tiles take as long: then blocks may share them out beforehand, and each bring its next tile's operands while it
+/// writes out the last. Where loops have bounds of their own, a block that is done takes the next tile.
+fn steps_are_alike(block: &Block) -> bool {
+    block.stmts.iter().all(|stmt| match stmt {
+        NestStmt::Loop(inner) => inner.from.is_none() && inner.until.is_none() && steps_are_alike(&inner.body),
+        _ => true,
+    })
+}
+
+/// All units of work that are this block's.
+fn unit_loop(mut body: Vec<Stmt>) -> Stmt {
+    body.insert(0, Stmt::Locate);
+    Stmt::For {
+        var: "unit".into(),
+        from: program::IntText::name("blockIdx.x"),
+        until: program::IntText::name("units"),
+        step: program::IntText::name("gridDim.x"),
+        unroll: false,
+        body,
+    }
 }
 
 /// The state of one lowering: the program so far, and where each value is.

@@ -4,7 +4,9 @@ use super::domains::Domains;
 use super::names::Names;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, TensorId};
 use crate::plan;
-use crate::program::{self, Access, BulkForm, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt};
+use crate::program::{
+    self, Access, BulkForm, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt, StoreWay,
+};
 use crate::schedule::Schedule;
 use std::collections::BTreeSet;
 
@@ -22,6 +24,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         schedule: schedule.text(nest),
         file: nest.file.clone(),
         threads: schedule.threads(),
+        persistent: false,
         resident: 1,
         producer: None,
         rings: Vec::new(),
@@ -199,7 +202,12 @@ impl Used<'_> {
                     self.access(&copy.source);
                 }
                 Stmt::Load { source, .. } | Stmt::Keep { source, .. } => self.access(source),
-                Stmt::Store { target, .. } => self.access(target),
+                Stmt::Store { target, way, .. } => {
+                    self.access(target);
+                    if let StoreWay::Panels { bulk: Some(bulk), .. } = way {
+                        bulk.at.iter().for_each(|at| self.text(at));
+                    }
+                }
                 Stmt::For { from, until, body, .. } => {
                     self.text(from);
                     self.text(until);
@@ -231,6 +239,8 @@ impl Used<'_> {
                 | Stmt::Advance(_)
                 | Stmt::DotWait { .. }
                 | Stmt::JoinParts { .. }
+                | Stmt::Locate
+                | Stmt::FinishStores
                 | Stmt::Dot(_)
                 | Stmt::Reduce { .. }
                 | Stmt::Exchange { .. }

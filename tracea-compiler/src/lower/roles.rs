@@ -367,5 +367,12 @@ impl Lowering<'_> {
 }
 
 pub fn step_loop(steps: String, body: Vec<Stmt>) -> Stmt {
-    Stmt::For { var: "step".into(), from: IntText::Const(0), until: IntText::Name(steps), step: 1, unroll: false, body }
+    Stmt::For {
+        var: "step".into(),
+        from: IntText::Const(0),
+        until: IntText::Name(steps),
+        step: IntText::Const(1),
+        unroll: false,
+        body,
+    }
 }

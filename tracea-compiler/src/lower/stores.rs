@@ -2,9 +2,11 @@
 
 use super::Lowering;
 use super::analysis::untransposed;
+use super::roles::Role;
 use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
-use crate::program::{AccessForm, Domain, Stmt};
+use crate::program::shared::SharedId;
+use crate::program::{AccessForm, Domain, Stmt, StoreWay};
 use crate::schedule::{ScheduleError, layouts};
 
 impl Lowering<'_> {
@@ -37,35 +39,64 @@ impl Lowering<'_> {
                     self.scratch = self.scratch.max(shape.rows * shape.cols * dtype.bytes());
                     self.out.push(Stmt::Exchange { value: var, target, transposed: true });
                     let access = self.access(tensor, index, Some(cols), Some(row));
-                    self.out.push(Stmt::Store { value: target, target: access, staging: None });
+                    self.out.push(Stmt::Store { value: target, target: access, way: StoreWay::Direct });
                     return Ok(());
                 }
                 let target = self.access(tensor, index, rows, Some(cols));
                 let staged = matches!(target.form, AccessForm::Contiguous { .. })
                     && matches!(self.program.layout(layout).kind, LayoutKind::Mma16816 { .. });
-                let staging = staged.then(|| {
-                    let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
-                    self.shared(&format!("{}_staging", self.nest.tensor(tensor).name), dtype, rows, cols, 1)
-                });
-                self.out.push(Stmt::Store { value: var, target, staging });
+                let way = match staged {
+                    false => StoreWay::Direct,
+                    true => match self.panels(tensor, index, layout) {
+                        Some(panels) => panels,
+                        None => {
+                            let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
+                            let name = format!("{}_staging", self.nest.tensor(tensor).name);
+                            StoreWay::Staged(self.shared(&name, dtype, rows, cols, 1))
+                        }
+                    },
+                };
+                self.out.push(Stmt::Store { value: var, target, way });
             }
             Domain::Rows(layout) => {
                 let rows = self.program.layout(layout).row_axis;
                 let target = self.access(tensor, index, rows, None);
-                self.out.push(Stmt::Store { value: var, target, staging: None });
+                self.out.push(Stmt::Store { value: var, target, way: StoreWay::Direct });
             }
             Domain::Cols(layout) => {
                 let cols = self.program.layout(layout).col_axis;
                 let mut target = self.access(tensor, index, None, None);
                 target.form = AccessForm::Scattered { rows: None, cols: Some(cols) };
-                self.out.push(Stmt::Store { value: var, target, staging: None });
+                self.out.push(Stmt::Store { value: var, target, way: StoreWay::Direct });
             }
             Domain::Once => {
                 let target = self.access(tensor, index, None, None);
-                self.out.push(Stmt::Store { value: var, target, staging: None });
+                self.out.push(Stmt::Store { value: var, target, way: StoreWay::Direct });
             }
         }
         Ok(())
+    }
+
+    /// Panels of a warpgroup's 64 rows, where the tile is made of whole ones.
+    fn panels(&mut self, tensor: TensorId, index: &[Int], layout: LayoutId) -> Option<StoreWay> {
+        const ROWS: u32 = 64;
+        let dtype = self.nest.tensor(tensor).dtype;
+        let (columns, shape) = (128 / dtype.bytes(), self.program.layout(layout).clone());
+        let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return None };
+        let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4) && shape.cols.is_multiple_of(columns);
+        if self.role != Role::Consumer || !whole || dtype.bytes() < 2 {
+            return None;
+        }
+        let name = format!("{}_panels", dtype.name());
+        let known = self.program.shared.iter().position(|shared| shared.sent && shared.dtype == dtype);
+        let staging = match known {
+            Some(at) => SharedId(at as u32),
+            None => self.shared(&name, dtype, ROWS, columns, 2 * warps_m / 4),
+        };
+        let buffer = &mut self.program.shared[staging.0 as usize];
+        (buffer.panels, buffer.sent) = (true, true);
+        let bulk = self.bulk_store(tensor, index, shape.row_axis?, shape.col_axis, ROWS);
+        Some(StoreWay::Panels { staging, bulk })
     }
 
     /// Storing rounds to the tensor's dtype, so the value before that conversion serves.

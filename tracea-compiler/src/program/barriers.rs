@@ -5,7 +5,7 @@
 //! Loops are walked until the state at their head no longer changes.
 
 use super::shared::SharedId;
-use super::{Operand, Program, Stmt};
+use super::{Operand, Program, Stmt, StoreWay};
 use std::collections::BTreeSet;
 
 #[derive(Clone, Default, PartialEq)]
@@ -60,7 +60,7 @@ fn walk(program: &Program, body: &[Stmt], state: &mut State) -> Vec<Stmt> {
                     var: var.clone(),
                     from: from.clone(),
                     until: until.clone(),
-                    step: *step,
+                    step: step.clone(),
                     unroll: *unroll,
                     body: placed,
                 });
@@ -97,8 +97,12 @@ fn needs_barrier(program: &Program, stmt: &Stmt, state: &State) -> bool {
     match stmt {
         // The slot that a copy fills was read before the ring's last barrier, unless reads are still busy.
         Stmt::Copy(copy) => meets(program, &state.busy, copy.shared) || overlaps_dirty(program, state, copy.shared),
-        Stmt::Stage { shared, .. } | Stmt::Store { staging: Some(shared), .. } => {
+        Stmt::Stage { shared, .. } | Stmt::Store { way: StoreWay::Staged(shared), .. } => {
             meets(program, &state.busy, *shared) || meets(program, &state.dirty, *shared)
+        }
+        // Warpgroups wait for their own panels by themselves.
+        Stmt::Store { way: StoreWay::Panels { staging, .. }, .. } => {
+            overlaps_other(program, &state.busy, *staging) || overlaps_other(program, &state.dirty, *staging)
         }
         Stmt::Dot(dot) => [&dot.a, &dot.b].into_iter().any(|operand| match operand {
             Operand::Shared { shared, .. } => meets(program, &state.dirty, *shared),
@@ -110,7 +114,11 @@ fn needs_barrier(program: &Program, stmt: &Stmt, state: &State) -> bool {
 
 /// Another buffer's unread writes on the same bytes.
 fn overlaps_dirty(program: &Program, state: &State, id: SharedId) -> bool {
-    state.dirty.iter().any(|other| *other != id && program.shared(*other).overlaps(program.shared(id)))
+    overlaps_other(program, &state.dirty, id)
+}
+
+fn overlaps_other(program: &Program, set: &BTreeSet<SharedId>, id: SharedId) -> bool {
+    set.iter().any(|other| *other != id && program.shared(*other).overlaps(program.shared(id)))
 }
 
 fn step(stmt: &Stmt, state: &mut State) {
@@ -127,9 +135,12 @@ fn step(stmt: &Stmt, state: &mut State) {
             state.dirty.insert(*shared);
         }
         // The staged store has its own barrier between writing and reading; its last act is a read.
-        Stmt::Store { staging: Some(shared), .. } => {
+        Stmt::Store { way: StoreWay::Staged(shared), .. } => {
             state.barrier();
             state.busy.insert(*shared);
+        }
+        Stmt::Store { way: StoreWay::Panels { staging, .. }, .. } => {
+            state.busy.insert(*staging);
         }
         Stmt::Dot(dot) => {
             for operand in [&dot.a, &dot.b] {
@@ -149,7 +160,8 @@ mod tests {
     use crate::program::layout::{Layout, LayoutId, LayoutKind};
     use crate::program::shared::{Shared, SharedId};
     use crate::program::{
-        Access, AccessForm, Copy, Domain, Dot, IntText, Major, MathUnit, Operand, Program, Scalar, Stmt, Var, VarId,
+        Access, AccessForm, Copy, Domain, Dot, IntText, Major, MathUnit, Operand, Program, Scalar, Stmt, StoreWay, Var,
+        VarId,
     };
     use crate::testing::{gemm, program};
     use quote::quote;
@@ -174,11 +186,18 @@ mod tests {
         Stmt::Stage { value: ACC, shared }
     }
     fn store(shared: SharedId) -> Stmt {
-        Stmt::Store { value: ACC, target: access(), staging: Some(shared) }
+        Stmt::Store { value: ACC, target: access(), way: StoreWay::Staged(shared) }
     }
     fn repeat(body: Vec<Stmt>) -> Stmt {
         let var = "step".to_string();
-        Stmt::For { var, from: IntText::Const(0), until: IntText::Const(4), step: 1, unroll: false, body }
+        Stmt::For {
+            var,
+            from: IntText::Const(0),
+            until: IntText::Const(4),
+            step: IntText::Const(1),
+            unroll: false,
+            body,
+        }
     }
     fn when(body: Vec<Stmt>) -> Stmt {
         Stmt::If { condition: IntText::name("more"), body }
@@ -202,6 +221,7 @@ mod tests {
                 stages: 1,
                 panels: false,
                 fed: false,
+                sent: false,
                 offset,
             })
             .collect();

@@ -24,6 +24,8 @@ pub struct Program {
     pub file: String,
     /// Threads that hold tiles; a producer's come on top.
     pub threads: u32,
+    /// Blocks take one tile, or part of one, after another, as many as are resident share all of them.
+    pub persistent: bool,
     /// Blocks that one multiprocessor is to hold at a time, as far as registers go.
     pub resident: u32,
     /// Where copying has threads of its own.
@@ -336,8 +338,12 @@ pub enum Stmt {
     Store {
         value: VarId,
         target: Access,
-        staging: Option<SharedId>,
+        way: StoreWay,
     },
+    /// Which tile, and which part of it, this unit of work is.
+    Locate,
+    /// What TMA was asked to store has left shared memory.
+    FinishStores,
     Dot(Dot),
     Reduce {
         op: ReduceOp,
@@ -360,7 +366,7 @@ pub enum Stmt {
         var: String,
         from: IntText,
         until: IntText,
-        step: u32,
+        step: IntText,
         unroll: bool,
         body: Vec<Stmt>,
     },
@@ -368,6 +374,38 @@ pub enum Stmt {
         condition: IntText,
         body: Vec<Stmt>,
     },
+}
+
+/// How a tile's registers reach memory.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoreWay {
+    Direct,
+    /// Through shared memory, the whole tile at once, so that rows are written by whole chunks.
+    Staged(SharedId),
+    /// Panel by panel, each warpgroup for itself; by TMA where there is a map and the tensor's alignment allows it.
+    Panels {
+        staging: SharedId,
+        bulk: Option<BulkStore>,
+    },
+}
+
+impl StoreWay {
+    pub fn staging(&self) -> Option<SharedId> {
+        match self {
+            StoreWay::Direct => None,
+            StoreWay::Staged(shared) | StoreWay::Panels { staging: shared, .. } => Some(*shared),
+        }
+    }
+}
+
+/// A tile as boxes that TMA writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BulkStore {
+    /// The parameter that describes the tensor, its leading axes merged into one where the tile's rows run along several.
+    pub map: String,
+    /// Where the tile begins, for each of the map's axes, and along which of them its rows run.
+    pub at: Vec<IntText>,
+    pub row_at: usize,
 }
 
 /// What a reduction runs over.

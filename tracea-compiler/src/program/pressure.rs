@@ -4,7 +4,7 @@
 //! reads and writes of the outside alive throughout.
 
 use super::layout::LayoutKind;
-use super::{Domain, Dot, Expr, MathUnit, Operand, Program, Scalar, Stmt, VarId};
+use super::{Domain, Dot, Expr, MathUnit, Operand, Program, Scalar, Stmt, StoreWay, VarId};
 use std::collections::BTreeSet;
 
 /// Registers a thread, at the fullest place.
@@ -47,7 +47,7 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
             Stmt::For { body, .. } => addresses(program, body, true),
             Stmt::If { body, .. } => addresses(program, body, in_loop),
             Stmt::Load { target, .. } if in_loop => row_addresses(program, *target),
-            Stmt::Stage { .. } | Stmt::Store { staging: Some(_), .. } if in_loop => STAGED_ADDRESSES,
+            Stmt::Stage { .. } | Stmt::Store { way: StoreWay::Staged(_), .. } if in_loop => STAGED_ADDRESSES,
             _ => 0,
         })
         .sum()

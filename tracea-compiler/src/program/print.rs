@@ -1,6 +1,6 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
-use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Operand, Program, Stmt};
+use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Operand, Program, Stmt, StoreWay};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -94,12 +94,17 @@ impl Program {
                     let name = self.kept(*kept).map_or("", |tile| &tile.name);
                     write!(f, "keep {name} <- {}", self.access(source))?
                 }
-                Stmt::Store { value, target, staging } => {
+                Stmt::Store { value, target, way } => {
                     write!(f, "store {} <- {}", self.access(target), self.var(*value).name)?;
-                    if let Some(staging) = staging {
-                        write!(f, " through {}", self.shared(*staging).name)?
+                    if let Some(staging) = way.staging() {
+                        write!(f, " through {}", self.shared(staging).name)?
+                    }
+                    if let StoreWay::Panels { bulk: Some(_), .. } = way {
+                        write!(f, ", by TMA where it can")?
                     }
                 }
+                Stmt::Locate => write!(f, "locate")?,
+                Stmt::FinishStores => write!(f, "finish stores")?,
                 Stmt::Dot(dot) => write!(
                     f,
                     "dot {} {} {} . {} by {:?}",

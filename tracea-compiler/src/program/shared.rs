@@ -21,6 +21,8 @@ pub struct Shared {
     pub panels: bool,
     /// A producer fills it, ahead of the consumers' statements.
     pub fed: bool,
+    /// TMA stores from it, behind the consumers' statements.
+    pub sent: bool,
     /// Bytes from the start of dynamic shared memory.
     pub offset: u32,
 }
@@ -44,8 +46,11 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     for (at, stmt) in program.body.iter().enumerate() {
         visit(stmt, &mut |id| {
             let life = &mut lives[id.0 as usize];
-            let first = if program.shared[id.0 as usize].fed { 0 } else { at };
-            *life = Some(life.map_or((first, at), |(from, _)| (from, at)));
+            let buffer = &program.shared[id.0 as usize];
+            let first = if buffer.fed { 0 } else { at };
+            // TMA reads on after the statement that asked it to.
+            let last = if buffer.sent { program.body.len() } else { at };
+            *life = Some(life.map_or((first, last), |(from, _)| (from, last)));
         });
     }
     let mut order: Vec<usize> = (0..count).filter(|&i| lives[i].is_some()).collect();
@@ -85,7 +90,8 @@ fn lives_meet(a: Option<(usize, usize)>, b: Option<(usize, usize)>) -> bool {
 pub fn visit(stmt: &Stmt, each: &mut impl FnMut(SharedId)) {
     match stmt {
         Stmt::Copy(copy) => each(copy.shared),
-        Stmt::Store { staging: Some(shared), .. } | Stmt::Stage { shared, .. } => each(*shared),
+        Stmt::Store { way, .. } => way.staging().into_iter().for_each(each),
+        Stmt::Stage { shared, .. } => each(*shared),
         Stmt::Dot(dot) => {
             for operand in [&dot.a, &dot.b] {
                 if let Operand::Shared { shared, .. } = operand {
@@ -116,6 +122,7 @@ mod tests {
             stages: 1,
             panels: false,
             fed: false,
+            sent: false,
             offset: 0,
         }
     }

@@ -16,6 +16,9 @@ use crate::program::Program;
 const L2_BYTES: u32 = 48;
 /// Starting a block: barriers, the first tile's latency.
 const START: u32 = 1500;
+/// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle.
+const BETWEEN_TILES: u32 = 600;
+const PACKED_ELEMENTS: u32 = 32;
 /// Bytes a cycle on an accumulator's way out.
 const STORE_BYTES: u32 = 16;
 
@@ -40,7 +43,7 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
         Pipeline::CommitGroups => 2560,
     };
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-    let mut cost = Cost { once: START, resident: schedule.resident, steps: Vec::new() };
+    let mut cost = Cost { once: 0, resident: schedule.resident, steps: Vec::new() };
     for dot in &facts.dots {
         let multiply = 2 * block(dot.m) * block(dot.n) / rate * block(dot.k) * dot.dtype.bytes() / 2;
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
@@ -50,7 +53,12 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             .sum();
         let cycles = multiply.max(read).max(1);
         cost.steps.push(StepCost { latency: cycles, work: cycles, over: over(nest, schedule, &dot.loops) });
-        cost.once = cost.once.max(START + block(dot.m) * block(dot.n) * 2 / STORE_BYTES);
+        let tile = block(dot.m) * block(dot.n);
+        cost.once = cost.once.max(match schedule.target.pipeline {
+            // Operands of the next tile come meanwhile, and TMA writes on while it is multiplied.
+            Pipeline::WarpRoles => BETWEEN_TILES + tile / PACKED_ELEMENTS,
+            Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
+        });
     }
     cost
 }

@@ -162,6 +162,7 @@ mod tests {
             source,
             entry: "double_entry",
             threads: 128,
+            persistent: false,
             shared_bytes: 0,
             kept: None,
             split: None,

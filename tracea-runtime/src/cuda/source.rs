@@ -74,6 +74,7 @@ mod tests {
             source: "#include \"tracea/kernel.cuh\"\n// [device functions]\nvoid k() { silu(1.0f); }\n",
             entry: "k",
             threads: 1,
+            persistent: false,
             shared_bytes: 0,
             kept: None,
             split: None,

@@ -163,8 +163,8 @@ impl Parameters {
                 let columns = variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, cut.parts) * kept.columns.block);
                 self.put(&(columns as i32).to_ne_bytes(), 4)
             }
-            Arg::TensorMap { tensor, boxes } => match tensors.get(tensor) {
-                Some(tensor) => self.put(&box_map(tensor, boxes)?, 64),
+            Arg::TensorMap { tensor, merged, boxes } => match tensors.get(tensor) {
+                Some(tensor) => self.put(&box_map(tensor, merged, boxes)?, 64),
                 None => unplanned(),
             },
             Arg::WindowMap(window) => {
@@ -265,6 +265,7 @@ mod tests {
             source: "",
             entry: "k",
             threads: 128,
+            persistent: false,
             shared_bytes: 0,
             kept: None,
             split: None,

@@ -5,16 +5,19 @@ use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
 use super::params::{Cut, Parameters, shared_bytes, tiles};
 use super::slot::LoadKey;
-use super::tensor_map::{alignment_of, row_alignment_of};
+use super::tensor_map::{alignment_of, merges, row_alignment_of};
 use super::window::Windows;
 use crate::cuda::{Checked, Gpu, LoadedKernel, Specialization, load};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::host::{HostArg, HostArray};
-use crate::plan::{Instance, Variant};
+use crate::plan::{Arg, Instance, Variant};
 use crate::tensor::RawTensor;
 use cudarc::driver::CudaStream;
 use std::sync::Arc;
+
+/// An alignment, in bytes, that TMA takes no part in.
+const BY_THREADS: u32 = 8;
 
 /// A launch that has passed its checks.
 pub(crate) struct Checks<'a> {
@@ -107,12 +110,25 @@ impl Launch<'_> {
         check_strides(self.kernel, &self.tensors)?;
         let (variant_index, variant, parts) = self.variant(gpu, checks.instance, &checks.sizes)?;
         let tiles = tiles(self.kernel.name, variant, &checks.sizes)?;
-        let blocks = tiles * parts;
+        let units = tiles * parts;
+        let blocks = match variant.persistent {
+            true => units.min(gpu.multiprocessors * variant.cost.resident.max(1)),
+            false => units,
+        };
         let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
             if let Some(raw) = self.tensors.get(tensor) {
                 let alignment = if variant.whole_vectors { row_alignment_of(raw) } else { alignment_of(raw) };
                 specialization = specialization.aligned(tensor, alignment);
+            }
+        }
+        for arg in variant.args {
+            if let Arg::TensorMap { tensor, merged: merged @ 2.., .. } = *arg
+                && let Some(raw) = self.tensors.get(tensor)
+                && !merges(raw, merged)
+            {
+                // What no map can say is written by threads, as what is aligned to less.
+                specialization = specialization.aligned(tensor, alignment_of(raw).min(BY_THREADS));
             }
         }
         let windows = Windows::of(variant.windows, &checks.sizes, &self.tensors, &self.scalars);

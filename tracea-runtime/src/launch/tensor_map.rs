@@ -62,17 +62,38 @@ pub(super) fn fetchable(tensor: &RawTensor) -> bool {
     alignment_of(tensor) >= ALIGNMENT && layout.rank() <= MOST_AXES && !layout.sizes().contains(&0)
 }
 
-fn described(tensor: &RawTensor) -> Option<Described> {
-    if !fetchable(tensor) {
+/// Size and stride of the leading axes as one; nothing where steps along it would not be even.
+fn merged_axis(tensor: &RawTensor, merged: usize) -> Option<(usize, usize)> {
+    let layout = tensor.layout();
+    let axes = layout.sizes().iter().zip(layout.strides()).take(merged).rev();
+    axes.filter(|(size, _)| **size > 1).try_fold((1, 0), |(size, stride), (next, next_stride)| match size {
+        1 => Some((*next, *next_stride)),
+        _ => (*next_stride == size * stride).then_some((size * next, stride)),
+    })
+}
+
+/// Whether a map may count the leading axes as one.
+pub(super) fn merges(tensor: &RawTensor, merged: usize) -> bool {
+    merged_axis(tensor, merged).is_some()
+}
+
+fn described(tensor: &RawTensor, merged: usize) -> Option<Described> {
+    let layout = tensor.layout();
+    if alignment_of(tensor) < ALIGNMENT || layout.sizes().contains(&0) || merged > layout.rank() {
         return None;
     }
-    let layout = tensor.layout();
-    let rank = layout.rank();
+    let first = merged_axis(tensor, merged)?;
+    let rest = layout.sizes().iter().zip(layout.strides()).skip(merged).map(|(size, stride)| (*size, *stride));
+    let rank = layout.rank() + 1 - merged;
+    if rank > MOST_AXES {
+        return None;
+    }
     let (mut sizes, mut strides) = ([1u64; MOST_AXES], [0u64; MOST_AXES]);
-    for (at, axis) in (0..rank).rev().enumerate() {
-        sizes[at] = layout.sizes()[axis] as u64;
+    for (axis, (size, stride)) in std::iter::once(first).chain(rest).enumerate() {
+        let at = rank - 1 - axis;
+        sizes[at] = size as u64;
         if at > 0 {
-            let bytes = (layout.strides()[axis] * tensor.dtype().bytes()) as u64;
+            let bytes = (stride * tensor.dtype().bytes()) as u64;
             // The stride of an axis of one element is never taken; the driver still asks for a multiple of 16.
             strides[at - 1] = if sizes[at] == 1 { u64::from(ALIGNMENT) } else { bytes };
         }
@@ -87,8 +108,10 @@ fn described(tensor: &RawTensor) -> Option<Described> {
 }
 
 /// Boxes of a tensor; zeros where its code does not use them.
-pub(super) fn box_map(tensor: &RawTensor, boxes: &[u32]) -> Result<TensorMap> {
-    let Some(Described { dtype, rank, sizes, strides }) = described(tensor) else { return Ok(UNUSED_MAP) };
+pub(super) fn box_map(tensor: &RawTensor, merged: usize, boxes: &[u32]) -> Result<TensorMap> {
+    let Some(Described { dtype, rank, sizes, strides }) = described(tensor, merged.max(1)) else {
+        return Ok(UNUSED_MAP);
+    };
     if rank != boxes.len() {
         return Ok(UNUSED_MAP);
     }
@@ -119,7 +142,7 @@ pub(super) fn box_map(tensor: &RawTensor, boxes: &[u32]) -> Result<TensorMap> {
 
 /// Windows of a tensor; zeros where its code does not use them.
 pub(super) fn window_map(tensor: &RawTensor, window: &Window, corners: &Corners) -> Result<TensorMap> {
-    let Some(Described { dtype, rank, sizes, strides }) = described(tensor) else { return Ok(UNUSED_MAP) };
+    let Some(Described { dtype, rank, sizes, strides }) = described(tensor, 1) else { return Ok(UNUSED_MAP) };
     let (mut lower, mut upper, mut steps) = ([0i32; MOST_AXES], [0i32; MOST_AXES], [1u32; MOST_AXES]);
     for (at, axis) in corners.axes().rev().enumerate() {
         (lower[at], upper[at], steps[at + 1]) = (axis.lower, axis.upper, axis.step);
