@@ -1,5 +1,6 @@
 // Accumulators → global memory by panels of 64 rows and 128 bytes of columns: each warpgroup for itself, through two panels of
-// its own in shared memory, so that one is on its way while the next is written and nobody waits for other warpgroups.
+// its own in shared memory (one, where a tile is no wider), so that one is on its way while the next is written and nobody waits
+// for other warpgroups.
 #pragma once
 
 #include "tracea/barrier.cuh"
@@ -19,12 +20,12 @@ __device__ __forceinline__ void store_by_panels(const E (&x)[L::size], stored<T>
     static_assert(L::row_blocks == 1, "a warp holds 16 rows");
     constexpr int element_bytes = static_cast<int>(sizeof(stored<T>));
     using Panel = PanelTile<T, 64, 128 / element_bytes>;
-    constexpr int elements = Panel::rows * Panel::cols;
+    constexpr int elements = Panel::rows * Panel::cols, slots = L::cols > Panel::cols ? 2 : 1;
     const int group = static_cast<int>(threadIdx.x) / 128, thread = static_cast<int>(threadIdx.x) % 128;
-    stored<T>* const mine = staging + group * 2 * elements;
+    stored<T>* const mine = staging + group * slots * elements;
 #pragma unroll
     for (int first = 0; first < L::cols; first += Panel::cols) {
-        stored<T>* const panel = mine + first / Panel::cols % 2 * elements;
+        stored<T>* const panel = mine + first / Panel::cols % slots * elements;
         if constexpr (BULK) {
             // The first panel may be on its way since the last call, the others since the one before the last.
             if (thread == 0) first == 0 ? tma_store_wait_read<0>() : tma_store_wait_read<1>();

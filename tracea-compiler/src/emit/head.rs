@@ -61,6 +61,18 @@ impl Emitter<'_> {
         found
     }
 
+    /// Whether a store reads the map.
+    pub(super) fn is_stored_by(&self, map: &str) -> bool {
+        fn walk(stmts: &[Stmt], map: &str) -> bool {
+            stmts.iter().any(|stmt| match stmt {
+                Stmt::Store { way: StoreWay::Panels { bulk: Some(bulk), .. }, .. } => bulk.map == map,
+                Stmt::For { body, .. } | Stmt::If { body, .. } => walk(body, map),
+                _ => false,
+            })
+        }
+        walk(&self.program.body, map)
+    }
+
     pub(super) fn layouts(&mut self) {
         let narrowing: Vec<String> = self
             .program

@@ -1,7 +1,7 @@
 //! Warp roles: barriers made ready, then each role's own statements.
 
 use super::{Emitter, tile_name};
-use crate::program::{BulkCondition, BulkCopy, BulkForm, IntText, Producer, Ring, Stmt, Turn};
+use crate::program::{BulkCondition, BulkCopy, BulkForm, IntText, Param, ParamType, Producer, Ring, Stmt, Turn};
 
 impl Emitter<'_> {
     /// Barriers ready, then each role's own statements.
@@ -39,8 +39,14 @@ impl Emitter<'_> {
         for counter in &program.counters {
             self.out.line(format!("int {counter} = 0;"));
         }
+        let (stores, loads): (Vec<&Param>, Vec<&Param>) = program
+            .params
+            .iter()
+            .filter(|param| param.ty == ParamType::TensorMap)
+            .partition(|param| self.is_stored_by(&param.name));
         self.out.line("if (threadIdx.x >= THREADS) {");
         self.out.indent();
+        self.prefetch("threadIdx.x == THREADS", &loads);
         self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
         if program.rings.iter().all(|ring| !ring.bulk.is_empty()) {
             let all: Vec<String> = program.rings.iter().map(bulk_name).collect();
@@ -54,10 +60,21 @@ impl Emitter<'_> {
         self.out.dedent();
         self.out.line("} else {");
         self.out.indent();
+        self.prefetch("threadIdx.x == 0", &stores);
         self.out.line(format!("setmaxnreg_inc<{}>();", producer.consumer_registers));
         self.stmts(&program.body);
         self.out.dedent();
         self.out.line("}");
+    }
+
+    /// Brings what TMA wants to know of tensors before it is first asked for them.
+    fn prefetch(&mut self, by: &str, maps: &[&Param]) {
+        let calls: Vec<String> = maps.iter().map(|map| format!("tma_prefetch_map({});", map.name)).collect();
+        match &calls[..] {
+            [] => {}
+            [call] => self.out.line(format!("if ({by}) {call}")),
+            calls => self.out.line(format!("if ({by}) {{ {} }}", calls.join(" "))),
+        }
     }
 
     /// `name_full + slot`, the barrier of a ring's slot.

@@ -91,10 +91,12 @@ impl Lowering<'_> {
         let known = self.program.shared.iter().position(|shared| shared.sent && shared.dtype == dtype);
         let staging = match known {
             Some(at) => SharedId(at as u32),
-            None => self.shared(&name, dtype, ROWS, columns, 2 * warps_m / 4),
+            None => self.shared(&name, dtype, ROWS, columns, 0),
         };
         let buffer = &mut self.program.shared[staging.0 as usize];
         (buffer.panels, buffer.sent) = (true, true);
+        // One to write while another is on its way, for each warpgroup.
+        buffer.stages = buffer.stages.max((shape.cols / columns).min(2) * warps_m / 4);
         let bulk = self.bulk_store(tensor, index, shape.row_axis?, shape.col_axis, ROWS);
         Some(StoreWay::Panels { staging, bulk })
     }

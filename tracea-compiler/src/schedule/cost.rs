@@ -16,6 +16,8 @@ use crate::program::Program;
 const L2_BYTES: u32 = 48;
 /// Starting a block: barriers, the first tile's latency.
 const START: u32 = 1500;
+/// Between two steps of a block on its own: a wait for the slot, the first product's way through the tensor cores.
+const TURN: u32 = 100;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle.
 const BETWEEN_TILES: u32 = 600;
 const PACKED_ELEMENTS: u32 = 32;
@@ -52,7 +54,8 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             .map(|(_, other)| block(other) * block(dot.k) * dot.dtype.bytes() / L2_BYTES)
             .sum();
         let cycles = multiply.max(read).max(1);
-        cost.steps.push(StepCost { latency: cycles, work: cycles, over: over(nest, schedule, &dot.loops) });
+        let latency = cycles + if schedule.target.pipeline == Pipeline::WarpRoles { TURN } else { 0 };
+        cost.steps.push(StepCost { latency, work: cycles, over: over(nest, schedule, &dot.loops) });
         let tile = block(dot.m) * block(dot.n);
         cost.once = cost.once.max(match schedule.target.pipeline {
             // Operands of the next tile come meanwhile, and TMA writes on while it is multiplied.

@@ -55,7 +55,7 @@ impl Schedule {
     pub fn role_registers(&self) -> (u32, u32) {
         match (self.threads() / 128, self.resident) {
             (1, 1) => (56, 248),
-            (1, _) => (56, 200),
+            (1, _) => (72, 184),
             (2, 1) => (88, 208),
             (2, _) => (48, 96),
             _ => (32, 160),

@@ -179,7 +179,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, gpu: &Gpu, parts: u64) -> u64 {
 const SHARED_OF_A_BLOCK: u32 = 1024;
 /// Leaving a part and seeing that all have come, in cycles; and the bytes of parts that one block writes or reads in a cycle.
 const JOINING: u64 = 3000;
-const JOINED_BYTES: u64 = 32;
+const JOINED_BYTES: u64 = 64;
 
 /// The variants that a device runs, with their positions among all.
 pub(super) fn candidates(
