@@ -77,15 +77,24 @@ __device__ __forceinline__ T reduce_lanes(T x) {
     return x;
 }
 
-// ---- a tile → a slice
+// ---- a tile → a slice: what a thread holds itself is folded into its share, and shares are spread among the threads that hold
+// the same row or column. Many tiles may be folded before their shares are spread.
 
-// Over the columns: one value a row, in every thread that holds the row.
 template <class Op, class L, class T>
-__device__ __forceinline__ void reduce_cols(const T (&x)[L::size], T (&out)[L::row_size], T* scratch) {
+__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size]) {
 #pragma unroll
-    for (int s = 0; s < L::row_size; ++s) out[s] = Op::template identity<T>();
+    for (int r = 0; r < L::size; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
+}
+
+template <class Op, class L, class T>
+__device__ __forceinline__ void fold_rows(const T (&x)[L::size], T (&share)[L::col_size]) {
 #pragma unroll
-    for (int r = 0; r < L::size; ++r) out[L::row_slot(r)] = Op::apply(out[L::row_slot(r)], x[r]);
+    for (int r = 0; r < L::size; ++r) share[L::col_slot(r)] = Op::apply(share[L::col_slot(r)], x[r]);
+}
+
+// Each row's shares → one value, in every thread that holds the row.
+template <class Op, class L, class T>
+__device__ __forceinline__ void spread_cols(T (&out)[L::row_size], T* scratch) {
 #pragma unroll
     for (int s = 0; s < L::row_size; ++s) out[s] = reduce_lanes<Op, L::cols_lanes>(out[s]);
     if constexpr (L::cols_parts > 1) {
@@ -106,13 +115,9 @@ __device__ __forceinline__ void reduce_cols(const T (&x)[L::size], T (&out)[L::r
     }
 }
 
-// Over the rows: one value a column, in every thread that holds the column.
+// Each column's shares → one value, in every thread that holds the column.
 template <class Op, class L, class T>
-__device__ __forceinline__ void reduce_rows(const T (&x)[L::size], T (&out)[L::col_size], T* scratch) {
-#pragma unroll
-    for (int s = 0; s < L::col_size; ++s) out[s] = Op::template identity<T>();
-#pragma unroll
-    for (int r = 0; r < L::size; ++r) out[L::col_slot(r)] = Op::apply(out[L::col_slot(r)], x[r]);
+__device__ __forceinline__ void spread_rows(T (&out)[L::col_size], T* scratch) {
 #pragma unroll
     for (int s = 0; s < L::col_size; ++s) out[s] = reduce_lanes<Op, L::rows_lanes>(out[s]);
     if constexpr (L::rows_parts > 1) {
@@ -131,6 +136,24 @@ __device__ __forceinline__ void reduce_rows(const T (&x)[L::size], T (&out)[L::c
             }
         }
     }
+}
+
+// Over the columns: one value a row, in every thread that holds the row.
+template <class Op, class L, class T>
+__device__ __forceinline__ void reduce_cols(const T (&x)[L::size], T (&out)[L::row_size], T* scratch) {
+#pragma unroll
+    for (int s = 0; s < L::row_size; ++s) out[s] = Op::template identity<T>();
+    fold_cols<Op, L>(x, out);
+    spread_cols<Op, L>(out, scratch);
+}
+
+// Over the rows: one value a column, in every thread that holds the column.
+template <class Op, class L, class T>
+__device__ __forceinline__ void reduce_rows(const T (&x)[L::size], T (&out)[L::col_size], T* scratch) {
+#pragma unroll
+    for (int s = 0; s < L::col_size; ++s) out[s] = Op::template identity<T>();
+    fold_rows<Op, L>(x, out);
+    spread_rows<Op, L>(out, scratch);
 }
 
 // ---- a slice → one value, in every thread; each element counts once

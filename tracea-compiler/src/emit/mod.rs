@@ -166,6 +166,19 @@ impl<'a> Emitter<'a> {
                 let mode = if dot.overwrite { ", false" } else { "" };
                 self.out.line(format!("{function}<{}, {}>({}, {a}, {b}{mode});", layout.name, dot.k, target.name));
             }
+            Stmt::Fold { op, value, target, along } => {
+                let (op, value, target) = (reduce_name(*op), self.program.var(*value), self.program.var(*target));
+                let Domain::Tile(layout) = value.domain else { return };
+                let (side, layout) = (side(*along), &self.program.layout(layout).name);
+                self.out.line(format!("fold_{side}<{op}, {layout}>({}, {});", value.name, target.name));
+            }
+            Stmt::Spread { op, target, along } => {
+                let (op, target) = (reduce_name(*op), self.program.var(*target));
+                let (Domain::Rows(layout) | Domain::Cols(layout)) = target.domain else { return };
+                let (side, layout, scratch) =
+                    (side(*along), &self.program.layout(layout).name, self.scratch(target.ty));
+                self.out.line(format!("spread_{side}<{op}, {layout}>({}, {scratch});", target.name));
+            }
             Stmt::Reduce { op, value, target, along } => {
                 let op = reduce_name(*op);
                 let (value, target) = (self.program.var(*value), self.program.var(*target));
@@ -395,6 +408,14 @@ fn tile_name(shared: &str) -> String {
         .collect();
     name.push_str("Buffer");
     name
+}
+
+/// What a reduction runs over, as the headers' functions are called.
+fn side(along: Along) -> &'static str {
+    match along {
+        Along::Rows => "rows",
+        Along::Cols | Along::Slice => "cols",
+    }
 }
 
 fn reduce_name(op: ReduceOp) -> &'static str {

@@ -64,11 +64,14 @@ impl Lowering<'_> {
         let bounded: Vec<Level> = levels.iter().map(|level| self.bounds_of(level)).collect();
         let before = self.operands.len();
         self.masked.clear();
+        let folds = self.find_folds(outer, levels[levels.len() - 1], &running);
+        self.folds.extend(&folds);
         match (fed.is_empty(), self.role) {
             (true, _) => self.plain(&bounded, &running)?,
             (false, Role::All) => self.ring(&bounded, fed, &running)?,
             (false, _) => self.consume(&bounded, fed, &running)?,
         }
+        self.spread(&folds);
         if self.is_split(outer.axis) {
             self.join_parts(&running);
         }

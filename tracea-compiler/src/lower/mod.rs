@@ -253,6 +253,8 @@ struct Lowering<'a> {
     open: Vec<roles::Site>,
     /// Registers whose elements past an axis' end hold a neutral value.
     masked: Vec<(VarId, AxisId, program::Identity)>,
+    /// Reductions that running results take up.
+    folds: Vec<reductions::Fold>,
     /// Names of the first coordinate, and the one past the last, of this block's part of a loop without dots.
     split_range: Option<(String, String)>,
     /// Loads that read what threads keep.
@@ -286,6 +288,7 @@ impl<'a> Lowering<'a> {
             sites: Vec::new(),
             open: Vec::new(),
             masked: Vec::new(),
+            folds: Vec::new(),
             split_range: None,
             kept_values: Vec::new(),
             scratch: 0,

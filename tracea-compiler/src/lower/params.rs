@@ -243,6 +243,8 @@ impl Used<'_> {
                 | Stmt::FinishStores
                 | Stmt::Dot(_)
                 | Stmt::Reduce { .. }
+                | Stmt::Fold { .. }
+                | Stmt::Spread { .. }
                 | Stmt::Exchange { .. }
                 | Stmt::Stage { .. } => {}
             }

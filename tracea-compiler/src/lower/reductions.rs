@@ -2,27 +2,105 @@
 
 use super::Lowering;
 use super::analysis::untransposed;
-use crate::nest::{AxisId, ReduceOp, ValueId};
-use crate::program::{Along, Domain, Expr, Identity, Scalar, Stmt};
+use crate::nest::{AxisId, BinaryOp, Carried, Loop, Op, ReduceOp, ValueId};
+use crate::program::{Along, Domain, Expr, Identity, Scalar, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
+/// A reduction of each of a loop's tiles that does nothing but add to a running result: threads fold their own elements onto
+/// shares of it, which are spread once, after the loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Fold {
+    reduction: ValueId,
+    next: ValueId,
+    op: ReduceOp,
+    input: ValueId,
+    axis: AxisId,
+    target: VarId,
+    along: Along,
+}
+
 impl Lowering<'_> {
+    /// Finds a loop's folds, whose running values have registers already.
+    pub fn find_folds(&mut self, outer: &Loop, innermost: &Loop, running: &[VarId]) -> Vec<Fold> {
+        if !self.facts.dots.is_empty() {
+            return Vec::new();
+        }
+        let carried = innermost.carried.iter().zip(&outer.carried).zip(running);
+        carried.filter_map(|((inner, outer), var)| self.fold_of(inner, outer.init, *var)).collect()
+    }
+
+    fn fold_of(&self, carried: &Carried, init: ValueId, target: VarId) -> Option<Fold> {
+        let Op::Binary(binary, a, b) = self.nest.value(carried.next).op else { return None };
+        let reduction = match (a == carried.head, b == carried.head) {
+            (true, false) => b,
+            (false, true) => a,
+            _ => return None,
+        };
+        let Op::Reduce(op, input, axis) = self.nest.value(reduction).op else { return None };
+        let identity = match (op, binary) {
+            (ReduceOp::Sum, BinaryOp::Add) => 0.0,
+            (ReduceOp::Max, BinaryOp::Max) => f64::NEG_INFINITY,
+            (ReduceOp::Min, BinaryOp::Min) => f64::INFINITY,
+            _ => return None,
+        };
+        let input = untransposed(self.nest, input);
+        let Domain::Tile(layout) = self.domain(input) else { return None };
+        let (along, result) = match self.program.layout(layout).row_axis? {
+            row if row == axis => (Along::Rows, Domain::Cols(layout)),
+            _ => (Along::Cols, Domain::Rows(layout)),
+        };
+        let var = self.program.var(target);
+        let starts_empty = matches!(self.nest.value(init).op, Op::Fill(number) if number == identity);
+        let read_once = self.facts.used_once(reduction) && self.facts.used_once(carried.head);
+        let together = self.home.get(&reduction) == self.home.get(&carried.next);
+        let fits = starts_empty && read_once && together && var.domain == result && var.ty == Scalar::Float;
+        fits.then_some(Fold { reduction, next: carried.next, op, input, axis, target, along })
+    }
+
+    /// Whether the value is a reduction that its running result takes up.
+    pub fn is_folded(&self, id: ValueId) -> bool {
+        self.folds.iter().any(|fold| fold.reduction == id)
+    }
+
+    /// The fold that makes a running result's next value.
+    pub fn fold_to(&self, id: ValueId) -> Option<Fold> {
+        self.folds.iter().find(|fold| fold.next == id).copied()
+    }
+
+    pub fn fold(&mut self, fold: Fold) -> Result<(), ScheduleError> {
+        let value = self.wide(fold.input)?;
+        self.mask_edge(value, fold.axis, identity(fold.op));
+        self.out.push(Stmt::Fold { op: fold.op, value, target: fold.target, along: fold.along });
+        self.vars.insert(fold.next, fold.target);
+        Ok(())
+    }
+
+    /// After the loop.
+    pub fn spread(&mut self, folds: &[Fold]) {
+        for Fold { op, target, along, .. } in folds {
+            if let Domain::Rows(layout) | Domain::Cols(layout) = self.program.var(*target).domain {
+                self.scratch = self.scratch.max(self.reduction_bytes(Domain::Tile(layout), *along));
+            }
+            self.out.push(Stmt::Spread { op: *op, target: *target, along: *along });
+        }
+    }
+
+    /// The value's registers, in f32: sums and comparisons run in it.
+    fn wide(&mut self, input: ValueId) -> Result<VarId, ScheduleError> {
+        let var = self.materialize(input)?;
+        if !matches!(self.program.var(var).ty, Scalar::F16 | Scalar::Bf16 | Scalar::Tf32) {
+            return Ok(var);
+        }
+        let domain = self.program.var(var).domain;
+        let wide = self.declare(&self.name(input), Scalar::Float, domain);
+        self.map(wide, Expr::Convert(Scalar::Float, Box::new(Expr::Var(var))));
+        Ok(wide)
+    }
+
     pub fn reduce(&mut self, id: ValueId, op: ReduceOp, input: ValueId, axis: AxisId) -> Result<(), ScheduleError> {
         let input = untransposed(self.nest, input);
-        let mut var = self.materialize(input)?;
-        if matches!(self.program.var(var).ty, Scalar::F16 | Scalar::Bf16 | Scalar::Tf32) {
-            // Sums and comparisons run in f32.
-            let domain = self.program.var(var).domain;
-            let wide = self.declare(&self.name(input), Scalar::Float, domain);
-            self.map(wide, Expr::Convert(Scalar::Float, Box::new(Expr::Var(var))));
-            var = wide;
-        }
-        let identity = match op {
-            ReduceOp::Sum => Identity::Zero,
-            ReduceOp::Max => Identity::NegInfinity,
-            ReduceOp::Min => Identity::Infinity,
-        };
-        self.mask_edge(var, axis, identity);
+        let var = self.wide(input)?;
+        self.mask_edge(var, axis, identity(op));
         let (along, domain) = match self.program.var(var).domain {
             Domain::Tile(layout) => match self.program.layout(layout).row_axis {
                 None => (Along::Cols, Domain::Once),
@@ -55,5 +133,49 @@ impl Lowering<'_> {
             _ => (across, 1),
         };
         if parts > 1 { parts * results * 4 } else { 0 }
+    }
+}
+
+fn identity(op: ReduceOp) -> Identity {
+    match op {
+        ReduceOp::Sum => Identity::Zero,
+        ReduceOp::Max => Identity::NegInfinity,
+        ReduceOp::Min => Identity::Infinity,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{lines, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// What is folded, reduced and spread.
+    fn steps(update: TokenStream) -> Vec<String> {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 4, j = 512)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>) {
+                tile!(for i in M {
+                    let mut total = zeros::<f32>(i);
+                    tile!(for j in N { #update });
+                    y[i] = total;
+                });
+            }
+        });
+        let words = ["fold", "spread", "reduce"];
+        lines(&program).into_iter().filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
+    }
+
+    #[test]
+    fn a_running_sum_is_spread_once() {
+        let expected = ["fold total = Sum of x_tile along Cols", "spread total (Sum along Cols)"];
+        assert_eq!(steps(quote!(total += x[(i, j)].row_sum();)), expected);
+    }
+
+    #[test]
+    fn what_the_loop_reads_is_whole_at_each_step() {
+        let steps = steps(quote!(total += (x[(i, j)] * total).row_sum();));
+        assert_eq!(steps.len(), 1, "{steps:?}");
+        assert!(steps[0].starts_with("reduce"), "{steps:?}");
     }
 }

@@ -15,6 +15,12 @@ impl Lowering<'_> {
         if self.skipped.contains(&id) || self.vars.contains_key(&id) {
             return Ok(());
         }
+        if self.is_folded(id) {
+            return Ok(());
+        }
+        if let Some(fold) = self.fold_to(id) {
+            return self.fold(fold);
+        }
         let value = self.nest.value(id);
         match &value.op {
             // A transposed tile is the same registers under other names.

@@ -351,6 +351,19 @@ pub enum Stmt {
         target: VarId,
         along: Along,
     },
+    /// What each thread holds of a tile's rows or columns, onto its own share of the running result.
+    Fold {
+        op: ReduceOp,
+        value: VarId,
+        target: VarId,
+        along: Along,
+    },
+    /// Shares become the result, in all threads that hold it.
+    Spread {
+        op: ReduceOp,
+        target: VarId,
+        along: Along,
+    },
     /// Same tile, other registers; through scratch. A transposed one is rounded to the target's type on its way.
     Exchange {
         value: VarId,

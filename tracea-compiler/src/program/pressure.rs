@@ -180,6 +180,12 @@ fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
         | Stmt::Stage { value, .. } => {
             vars.insert(*value);
         }
+        Stmt::Fold { value, target, .. } => {
+            vars.extend([*value, *target]);
+        }
+        Stmt::Spread { target, .. } => {
+            vars.insert(*target);
+        }
         Stmt::Dot(dot) => {
             vars.insert(dot.target);
             for operand in [&dot.a, &dot.b] {

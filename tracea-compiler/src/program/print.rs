@@ -120,6 +120,12 @@ impl Program {
                     self.var(*target).name,
                     self.var(*value).name
                 )?,
+                Stmt::Fold { op, value, target, along } => {
+                    write!(f, "fold {} = {op:?} of {} along {along:?}", self.var(*target).name, self.var(*value).name)?
+                }
+                Stmt::Spread { op, target, along } => {
+                    write!(f, "spread {} ({op:?} along {along:?})", self.var(*target).name)?
+                }
                 Stmt::Exchange { value, target, transposed } => {
                     let word = if *transposed { "transpose" } else { "exchange" };
                     write!(f, "{word} {} <- {}", self.var(*target).name, self.var(*value).name)?
