@@ -23,16 +23,26 @@ pub fn fits(program: &Program) -> bool {
 
 /// What a consumer needs besides its values: it copies nothing, so that is little.
 const CONSUMER_REGISTERS: u32 = 30;
-/// Registers that a thread needs besides its values: addresses, counters, what instructions pass on.
+/// Registers that a thread needs besides its values, where blocks hold rows: as many as it may need, and as it usually does.
 const OTHER_REGISTERS: u32 = 48;
+const USUAL_REGISTERS: u32 = 16;
 /// What a multiprocessor has.
 const REGISTERS: u32 = 65536;
 const THREADS: u32 = 2048;
 const BLOCKS: u32 = 32;
 
-/// Blocks that a multiprocessor holds at a time, where threads take no more registers than their values ask for.
+/// Blocks that a multiprocessor must have registers for: the assembler takes no more a thread than that leaves.
 pub fn resident(program: &Program) -> u32 {
-    let registers = (peak(program) + OTHER_REGISTERS).next_multiple_of(8).max(32);
+    blocks_beside(program, OTHER_REGISTERS)
+}
+
+/// Blocks that a multiprocessor will hold, by what their values ask for.
+pub fn likely_resident(program: &Program) -> u32 {
+    blocks_beside(program, USUAL_REGISTERS)
+}
+
+fn blocks_beside(program: &Program, others: u32) -> u32 {
+    let registers = (peak(program) + others).next_multiple_of(8).max(32);
     (REGISTERS / registers).min(THREADS).checked_div(program.threads).unwrap_or(1).clamp(1, BLOCKS)
 }
 

@@ -10,7 +10,7 @@ use crate::lower::analysis::{Facts, OperandSource};
 use crate::lower::extent_dims;
 use crate::nest::{AxisId, AxisKind, Block, Nest, Op, Stmt};
 use crate::plan::{Cost, GridAxis, StepCost};
-use crate::program::Program;
+use crate::program::{Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
 const L2_BYTES: u32 = 48;
@@ -68,7 +68,7 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
 
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
 fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
-    let mut cost = Cost { once: START, resident: program.resident, steps: Vec::new() };
+    let mut cost = Cost { once: START, resident: pressure::likely_resident(program), steps: Vec::new() };
     add_block(nest, schedule, &nest.body, &mut Vec::new(), &mut cost);
     cost
 }
