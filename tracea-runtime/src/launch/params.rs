@@ -47,6 +47,17 @@ pub(crate) fn blocks(axis: &GridAxis, sizes: &Sizes) -> u64 {
     sizes.product(axis.dims).div_ceil(u64::from(axis.block.max(1)))
 }
 
+/// What a launch's parameters are made of.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub variant: &'a Variant,
+    pub sizes: &'a Sizes,
+    pub tensors: &'a Tensors<'a>,
+    pub scalars: &'a Scalars,
+    pub windows: &'a Windows,
+    pub cut: Cut,
+}
+
 /// Into how many parts a launch cuts its loop, and where they are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
@@ -91,18 +102,10 @@ impl Parameters {
         Parameters { bytes: [MaybeUninit::uninit(); CAPACITY], len: 0, starts: [0; MOST_PARAMETERS], count: 0 }
     }
 
-    pub fn pack(
-        &mut self,
-        variant: &Variant,
-        sizes: &Sizes,
-        tensors: &Tensors<'_>,
-        scalars: &Scalars,
-        windows: &Windows,
-        cut: &Cut,
-    ) -> Result<()> {
-        for arg in variant.args {
+    pub fn pack(&mut self, given: &Given<'_>) -> Result<()> {
+        for arg in given.variant.args {
             let before = self.len;
-            self.push(arg, variant, sizes, tensors, scalars, windows, cut)?;
+            self.push(arg, given)?;
             let Some(start) = self.starts.get_mut(self.count) else {
                 return Err(Error::Shape(format!(
                     "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
@@ -127,16 +130,8 @@ impl Parameters {
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
     }
 
-    fn push(
-        &mut self,
-        arg: &Arg,
-        variant: &Variant,
-        sizes: &Sizes,
-        tensors: &Tensors<'_>,
-        scalars: &Scalars,
-        windows: &Windows,
-        cut: &Cut,
-    ) -> Result<()> {
+    fn push(&mut self, arg: &Arg, given: &Given<'_>) -> Result<()> {
+        let Given { variant, sizes, tensors, scalars, windows, cut } = *given;
         match *arg {
             Arg::Pointer(tensor) => match tensors.get(tensor) {
                 Some(tensor) => self.put(&tensor.device_address().to_ne_bytes(), 8),
@@ -289,7 +284,10 @@ mod tests {
         let sizes = Sizes::of(&[3, 5]);
         let mut parameters = Parameters::new();
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
-        parameters.pack(&variant, &sizes, &tensors, &scalars, &windows, &Cut::WHOLE).unwrap();
+        let windows = &windows;
+        let given =
+            Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, cut: Cut::WHOLE };
+        parameters.pack(&given).unwrap();
         let mut expected = Vec::new();
         expected.extend(5i32.to_ne_bytes());
         expected.extend([0; 4]);

@@ -3,7 +3,7 @@
 use super::Launch;
 use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
-use super::params::{Cut, Parameters, shared_bytes, tiles};
+use super::params::{Cut, Given, Parameters, shared_bytes, tiles};
 use super::slot::LoadKey;
 use super::tensor_map::{alignment_of, merges, row_alignment_of};
 use super::window::Windows;
@@ -159,7 +159,14 @@ impl Launch<'_> {
             _ => Cut::WHOLE,
         };
         let mut parameters = Parameters::new();
-        parameters.pack(plan.variant, &checks.sizes, &self.tensors, &self.scalars, &plan.windows, &cut)?;
+        parameters.pack(&Given {
+            variant: plan.variant,
+            sizes: &checks.sizes,
+            tensors: &self.tensors,
+            scalars: &self.scalars,
+            windows: &plan.windows,
+            cut,
+        })?;
         gpu.bind()?;
         for other in self.other_streams(stream) {
             stream.join(other).doing("ordering two streams")?;
