@@ -18,7 +18,8 @@ usage: cargo xtask <chore>
 
   test [filter]   fetch NVRTC and the disassemblers where they are missing, run every test, say what passed, failed, was skipped
   ci              what CI runs: formatting, clippy, the tests, the documentation
-  bundle          pack tests, examples and benches for a GPU machine that has no cargo (target/bundle)
+  bundle [--benches]
+                  pack tests and examples, and benches where asked for, for a GPU machine that has no cargo (target/bundle)
 ";
 
 fn main() -> ExitCode {
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         ["test", filter @ ..] => test::run(filter),
         ["ci"] => ci::run(),
-        ["bundle"] => bundle::run(),
+        ["bundle"] => bundle::run(false),
+        ["bundle", "--benches"] => bundle::run(true),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())
