@@ -46,7 +46,7 @@ __device__ __forceinline__ void store_by_panels(const E (&x)[L::size], stored<T>
         } else {
             constexpr int width = vector_bytes(ALIGN, 16, element_bytes), count = width / element_bytes;
             using Walk = RowWalk<Panel::rows, Panel::cols / count, 128>;
-            constexpr int batch = Walk::template batch<4>;
+            constexpr int batch = Walk::template batch<2>;
             const Walk walk{opaque(thread)};
 #pragma unroll 1
             for (int step = 0; step < Walk::steps; step += batch) {
