@@ -153,7 +153,12 @@ fn keeps_promises(variant: &Variant, cubin: &[u8]) -> Result<(), Failed> {
     }
     let code = String::from_utf8_lossy(&output.stdout);
     let missing: Vec<_> = variant.promised_sass.iter().filter(|instruction| !code.contains(**instruction)).collect();
-    if missing.is_empty() { Ok(()) } else { Err(format!("the machine code has no {missing:?}").into()) }
+    if !missing.is_empty() {
+        return Err(format!("the machine code has no {missing:?}").into());
+    }
+    // Registers that were put into memory.
+    let local = code.split_whitespace().find(|word| word.starts_with("LDL") || word.starts_with("STL"));
+    local.map_or(Ok(()), |instruction| Err(format!("the machine code has {instruction}").into()))
 }
 
 /// `nvdisasm` on the path, or among the fetched tools above the running binary.

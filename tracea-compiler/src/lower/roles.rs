@@ -84,6 +84,7 @@ impl Lowering<'_> {
                 None => {
                     let ring = RingId(self.program.rings.len() as u32);
                     let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&operand)));
+                    self.promise("SYNCS");
                     self.program.rings.push(Ring { name, stages: depth, bulk: Vec::new() });
                     groups.push(Group { ring, operands: vec![operand], first, last });
                 }

@@ -62,6 +62,10 @@ impl Launch<'_> {
             "  grid       {} blocks of {} threads, {waves:.2} waves ({} on each of {} multiprocessors)",
             plan.blocks, variant.threads, each, gpu.multiprocessors
         );
+        if plan.parts > 1 {
+            let _ =
+                writeln!(out, "  parts      {} of each tile's sum, one a block; the last one adds them up", plan.parts);
+        }
         let spilled = match loaded.local_bytes {
             0 => "none in memory".to_owned(),
             bytes => format!("{bytes} bytes in memory"),
