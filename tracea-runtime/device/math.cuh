@@ -16,7 +16,7 @@ __device__ __forceinline__ float exp2(float x) {
     return y;
 }
 
-// Two instructions, where expf takes eight: x * log2(e) is rounded at its own size, so the relative error grows with |x|, by
+// Two instructions, where expf takes several times as many: x * log2(e) is rounded at its own size, so the relative error grows with |x|, by
 // |x| * 2^-23. Kernels that take exponentials of whole tiles are bound by them otherwise.
 __device__ __forceinline__ float exp(float x) { return exp2(x * 1.4426950408889634f); }
 

@@ -5,6 +5,7 @@
 //! which registers or rows that coordinate comes from.
 
 pub mod barriers;
+mod int_text;
 pub mod layout;
 pub mod pressure;
 pub mod print;
@@ -12,6 +13,7 @@ pub mod shared;
 
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
+pub use int_text::{Divisor, IntText};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
 
@@ -447,66 +449,6 @@ pub struct Names {
     pub scalars: Vec<String>,
     /// A scalar loop's variable, and the stem of a tiled axis' start (`k0`) and limit (`k_end`).
     pub axes: Vec<String>,
-}
-
-/// Integer text over names that are in scope: loop steps, block starts, limits.
-///
-/// A small tree of its own, so that nothing downstream parses strings.
-#[derive(Clone, Debug, PartialEq)]
-pub enum IntText {
-    Const(i64),
-    Name(String),
-    /// The nest's arithmetic on scalars.
-    Int(Int),
-    /// An axis' extent.
-    Extent(AxisId),
-    /// First coordinate of the axis' current block.
-    Start(AxisId),
-    /// One past the last coordinate that the current loop visits on the axis.
-    Limit(AxisId),
-    Add(Box<IntText>, Box<IntText>),
-    Sub(Box<IntText>, Box<IntText>),
-    Mul(Box<IntText>, Box<IntText>),
-    Min(Box<IntText>, Box<IntText>),
-    Max(Box<IntText>, Box<IntText>),
-    /// The first of the steps that a part has: `steps * part / parts`.
-    Share {
-        steps: Box<IntText>,
-        part: Box<IntText>,
-        parts: Box<IntText>,
-    },
-    /// Rounded up.
-    CeilDiv(Box<IntText>, u32),
-    Rem(Box<IntText>, u32),
-    Less(Box<IntText>, Box<IntText>),
-    /// Quotient and remainder by a `FastDiv` parameter, or by a constant.
-    Quotient(Box<IntText>, Divisor),
-    Remainder(Box<IntText>, Divisor),
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Divisor {
-    Param(String),
-    Const(i64),
-}
-
-impl IntText {
-    pub fn name(name: impl Into<String>) -> IntText {
-        IntText::Name(name.into())
-    }
-    pub fn plus(self, other: IntText) -> IntText {
-        match (&self, &other) {
-            (IntText::Const(0), _) => other,
-            (_, IntText::Const(0)) => self,
-            _ => IntText::Add(Box::new(self), Box::new(other)),
-        }
-    }
-    pub fn times(self, factor: u32) -> IntText {
-        match factor {
-            1 => self,
-            _ => IntText::Mul(Box::new(self), Box::new(IntText::Const(factor.into()))),
-        }
-    }
 }
 
 /// How the elements of a tile lie in a tensor.
