@@ -14,11 +14,9 @@ impl Emitter<'_> {
         match copy.source.form {
             AccessForm::Contiguous { rows, cols } => {
                 let align = self.align(&copy.source);
-                // A producer whose block shares its multiprocessor has registers for half as many rows at a time.
-                let rows_at_a_time = if self.program.resident > 1 { 4 } else { 8 };
-                let threads = match copies_apart {
-                    true => format!("PRODUCERS, {align}, {rows_at_a_time}, THREADS"),
-                    false => format!("THREADS, {align}"),
+                let threads = match &self.program.producer {
+                    Some(producer) => format!("PRODUCERS, {align}, {}, THREADS", producer.rows_at_a_time),
+                    None => format!("THREADS, {align}"),
                 };
                 let head = format!("copy_rows_async<{tile}, {threads}>({to}, ");
                 let tail = format!(", {});", self.valid_cols(cols));

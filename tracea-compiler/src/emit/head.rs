@@ -2,9 +2,9 @@
 
 use super::roles::bulk_name;
 use super::{Emitter, tile_name};
-use crate::nest::{AxisId, AxisKind, Extent, TensorId};
+use crate::nest::{AxisId, AxisKind, Extent};
+use crate::program::ParamType;
 use crate::program::layout::LayoutKind;
-use crate::program::{ParamType, Stmt, StoreWay};
 
 impl Emitter<'_> {
     pub(super) fn constants(&mut self) {
@@ -32,45 +32,12 @@ impl Emitter<'_> {
             let conditions: Vec<String> = ring.bulk.iter().map(|condition| self.bulk_condition(*condition)).collect();
             self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), conditions.join(" && ")));
         }
-        for (tensor, by_tma) in self.stored_by_panels() {
+        for (tensor, by_tma) in self.program.stored_by_panels() {
             let name = self.nest.tensor(tensor).name.to_uppercase();
             let condition = if by_tma { format!("ALIGN_{name} >= 16") } else { "false".into() };
             self.out.line(format!("constexpr bool {name}_BY_TMA = {condition};"));
         }
         self.out.blank();
-    }
-
-    /// Tensors that are written panel by panel, and whether TMA may write them.
-    fn stored_by_panels(&self) -> Vec<(TensorId, bool)> {
-        fn walk(stmts: &[Stmt], found: &mut Vec<(TensorId, bool)>) {
-            for stmt in stmts {
-                match stmt {
-                    Stmt::Store { target, way: StoreWay::Panels { bulk, .. }, .. } => {
-                        match found.iter_mut().find(|(tensor, _)| *tensor == target.tensor) {
-                            Some((_, by_tma)) => *by_tma &= bulk.is_some(),
-                            None => found.push((target.tensor, bulk.is_some())),
-                        }
-                    }
-                    Stmt::For { body, .. } | Stmt::If { body, .. } => walk(body, found),
-                    _ => {}
-                }
-            }
-        }
-        let mut found = Vec::new();
-        walk(&self.program.body, &mut found);
-        found
-    }
-
-    /// Whether a store reads the map.
-    pub(super) fn is_stored_by(&self, map: &str) -> bool {
-        fn walk(stmts: &[Stmt], map: &str) -> bool {
-            stmts.iter().any(|stmt| match stmt {
-                Stmt::Store { way: StoreWay::Panels { bulk: Some(bulk), .. }, .. } => bulk.map == map,
-                Stmt::For { body, .. } | Stmt::If { body, .. } => walk(body, map),
-                _ => false,
-            })
-        }
-        walk(&self.program.body, map)
     }
 
     pub(super) fn layouts(&mut self) {

@@ -43,7 +43,7 @@ impl Emitter<'_> {
             .params
             .iter()
             .filter(|param| param.ty == ParamType::TensorMap)
-            .partition(|param| self.is_stored_by(&param.name));
+            .partition(|param| program.is_stored_by(&param.name));
         self.out.line("if (threadIdx.x >= THREADS) {");
         self.out.indent();
         self.prefetch("threadIdx.x == THREADS", &loads);

@@ -187,7 +187,9 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             program.body.push(Stmt::FinishStores);
         }
         let threads = schedule::PRODUCER_THREADS;
-        program.producer = Some(Producer { threads, registers, consumer_registers, body });
+        // A producer whose block shares its multiprocessor has registers for half as many.
+        let rows_at_a_time = if schedule.resident > 1 { 4 } else { 8 };
+        program.producer = Some(Producer { threads, registers, consumer_registers, rows_at_a_time, body });
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring

@@ -7,6 +7,7 @@
 pub mod barriers;
 mod int_text;
 pub mod layout;
+mod panels;
 pub mod pressure;
 pub mod print;
 pub mod shared;
@@ -75,6 +76,8 @@ pub struct Producer {
     /// Registers a thread of each role, for `setmaxnreg`.
     pub registers: u32,
     pub consumer_registers: u32,
+    /// Rows that a thread copies at a time, where it copies by itself: their addresses take registers.
+    pub rows_at_a_time: u32,
     pub body: Vec<Stmt>,
 }
 
