@@ -7,15 +7,33 @@ use tracea::prelude::*;
 /// How often one case is repeated: a result that moves is a race.
 const REPEATS: usize = 20;
 
+/// For each subject the whole trial, and a short one that compute-sanitizer can watch.
 pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
-    let trial = |subject: &Subject| {
+    type Check = fn(&Subject, &Device) -> Result<(), Failed>;
+    let kinds: [(&str, Check); 2] = [("gpu", agrees), ("gpu, short", runs)];
+    let trial = |subject: &Subject, kind: &str, check: Check| {
         let subject = subject.clone();
-        Trial::ignorable_test(format!("gpu: {}", subject.name), move || match Device::cuda(0) {
-            Ok(device) => agrees(&subject, &device).map(|()| Completion::Completed),
+        Trial::ignorable_test(format!("{kind}: {}", subject.name), move || match Device::cuda(0) {
+            Ok(device) => check(&subject, &device).map(|()| Completion::Completed),
             Err(error) => Ok(Completion::ignored_with(error)),
         })
     };
-    subjects.iter().map(trial).collect()
+    kinds.iter().flat_map(|(kind, check)| subjects.iter().map(|subject| trial(subject, kind, *check))).collect()
+}
+
+/// Every schedule at one size, dense and strided, against the naive loops.
+fn runs(subject: &Subject, device: &Device) -> Result<(), Failed> {
+    let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
+    for schedule in &schedules(subject, device)? {
+        for strided in [false, true] {
+            let setting = Setting::new(device, sizes, strided);
+            let outcome = (subject.case)(&setting, &mut |launch| Ok(launch.schedule(schedule.as_str()).launch()?))?;
+            outcome.compare().map_err(|failed| {
+                format!("{schedule}: {sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default())
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {

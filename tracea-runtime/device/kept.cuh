@@ -11,9 +11,9 @@ template <class L, class T>
 struct KeptPieces {
     static constexpr int bytes = vector_bytes(16, L::vec * static_cast<int>(sizeof(T)), static_cast<int>(sizeof(T)));
     static constexpr int count = bytes / static_cast<int>(sizeof(T));
-    static __device__ __forceinline__ int offset(int r) {
-        return (r / count * L::threads + static_cast<int>(threadIdx.x)) * count;
-    }
+    // From the thread's first element to its r-th, and from the tile's.
+    static constexpr __device__ __forceinline__ int step(int r) { return r / count * L::threads * count + r % count; }
+    static __device__ __forceinline__ int offset(int r) { return static_cast<int>(threadIdx.x) * count + step(r); }
 };
 
 // global → what this thread keeps, by rows whose pointers are aligned to ALIGN bytes. Of each row, columns [0, valid_cols)
@@ -23,17 +23,35 @@ __device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) 
     using Pieces = KeptPieces<L, T>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, Pieces::bytes, element_bytes), count = width / element_bytes;
+    if constexpr (width >= 4) {
+        const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
+        const auto place = [&](int r) { return to + Pieces::step(r) * element_bytes; };
+        if (valid_cols >= L::cols) {
 #pragma unroll
-    for (int r = 0; r < L::size; r += count) {
-        const auto from = source(L::row(r));
-        const int col = L::col(r);
-        const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
-        T* const to = kept + Pieces::offset(r) + r % Pieces::count;
-        if constexpr (width >= 4) {
-            cp_async<width>(shared_address(to), from.pointer + col, exist * element_bytes);
+            for (int r = 0; r < L::size; r += count) {
+                const auto from = source(L::row(r));
+                cp_async<width>(place(r), from.pointer + L::col(r), from.valid ? width : 0);
+            }
         } else {
-            *to = exist ? from.pointer[col] : T{};
+#pragma unroll
+            for (int r = 0; r < L::size; r += count) {
+                const auto from = source(L::row(r));
+                const int col = L::col(r);
+                const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
+                cp_async<width>(place(r), from.pointer + col, exist * element_bytes);
+            }
         }
+    } else {
+        // All reads are under way before the first one is waited for.
+        T read[L::size];
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) {
+            const auto from = source(L::row(r));
+            const int col = L::col(r);
+            read[r] = from.valid && col < valid_cols ? from.pointer[col] : T{};
+        }
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) kept[Pieces::offset(r)] = read[r];
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent, Int};
-use crate::program::{Access, AccessForm, BulkStore, Copy, Domain, IntText, KeptId, KeptTile, StoreWay, VarId};
+use crate::program::shared::SharedId;
+use crate::program::{Access, AccessForm, BulkStore, Copy, Domain, IntText, Kept, KeptTile, StoreWay, VarId};
 
 impl Emitter<'_> {
     pub fn copy(&mut self, copy: &Copy) {
@@ -93,10 +94,18 @@ impl Emitter<'_> {
     }
 
     /// From what this thread keeps, as far as rows are kept.
-    pub fn load_kept(&mut self, target: VarId, source: &Access, kept: KeptId) {
-        let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(kept)) else { return };
+    pub fn load_kept(&mut self, target: VarId, source: &Access, kept: &Kept) {
         let AccessForm::Contiguous { cols, .. } = source.form else { return };
         let var = self.program.var(target);
+        let id = match kept {
+            Kept::Rows(id) => *id,
+            Kept::Slot { stream, layout, slot } => {
+                let layout = &self.program.layout(*layout).name;
+                self.out.line(format!("load_kept<{layout}>({}, {});", var.name, self.slot_of(*stream, slot)));
+                return;
+            }
+        };
+        let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let layout = &self.program.layout(tile.layout).name;
         let at = self.kept_column(&self.start(cols));
         self.out.line(format!("if ({at} < {}) {{", rows.columns));
@@ -110,15 +119,25 @@ impl Emitter<'_> {
         self.out.line("}");
     }
 
-    pub fn keep(&mut self, kept: KeptId, source: &Access) {
-        let (Some(tile), AccessForm::Contiguous { rows, cols }) = (self.program.kept(kept), source.form) else {
-            return;
+    pub fn keep(&mut self, kept: &Kept, source: &Access) {
+        let AccessForm::Contiguous { rows, cols } = source.form else { return };
+        let (layout, block) = match kept {
+            Kept::Rows(id) => {
+                let Some(tile) = self.program.kept(*id) else { return };
+                (tile.layout, self.kept_block(tile, &self.kept_column(&self.start(cols))))
+            }
+            Kept::Slot { stream, layout, slot } => (*layout, self.slot_of(*stream, slot)),
         };
-        let layout = &self.program.layout(tile.layout).name;
-        let block = self.kept_block(tile, &self.kept_column(&self.start(cols)));
+        let layout = &self.program.layout(layout).name;
         let head = format!("keep_tile<{layout}, {}>({block}, ", self.align(source));
         let tail = format!(", {});", self.valid_cols(cols));
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+    }
+
+    /// Where a slot of a stream begins.
+    fn slot_of(&self, stream: SharedId, slot: &IntText) -> String {
+        let shared = self.program.shared(stream);
+        format!("{} + {} * {}", shared.name, self.int_text(slot), shared.tile_elements())
     }
 
     /// A column, counted from the first that this block reads.

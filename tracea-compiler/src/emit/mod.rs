@@ -148,8 +148,8 @@ impl<'a> Emitter<'a> {
                 self.out.line(format!("wgdot_wait<{pending}>({});", names.join(", ")));
             }
             Stmt::Load { target, source, kept: None } => self.load(*target, source),
-            Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, *kept),
-            Stmt::Keep { kept, source } => self.keep(*kept, source),
+            Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
+            Stmt::Keep { kept, source } => self.keep(kept, source),
             Stmt::Store { value, target, way } => self.store(*value, target, way),
             Stmt::Locate => self.locate(),
             Stmt::FinishStores => self.out.line("finish_panels();"),

@@ -198,6 +198,7 @@ impl Lowering<'_> {
             panels: false,
             fed: false,
             sent: false,
+            private: false,
             offset: 0,
         });
         id

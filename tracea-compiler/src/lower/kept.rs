@@ -13,7 +13,7 @@ use super::analysis::mentions;
 use crate::nest::{AxisId, Block, Int, Loop, Op, Stmt as NestStmt, TensorId, ValueId};
 use crate::plan;
 use crate::program::layout::LayoutId;
-use crate::program::{AccessForm, Domain, IntText, KeptId, KeptRows, KeptTile, Param, ParamType, Stmt};
+use crate::program::{AccessForm, Domain, IntText, Kept, KeptId, KeptRows, KeptTile, Param, ParamType, Stmt};
 
 /// Bytes that a block may keep: enough for long rows, few enough for several blocks on a multiprocessor.
 const MOST_BYTES: u32 = 64 * 1024;
@@ -49,7 +49,7 @@ impl Lowering<'_> {
             let like_first = self.nest.axis(read.axis).extent == *extent
                 && self.schedule.blocks[read.axis.index()] == Some(first_block);
             if like_first {
-                values.extend(group.iter().map(|read| (read.value, KeptId(tiles.len()))));
+                values.extend(group.iter().map(|read| (read.value, Kept::Rows(KeptId(tiles.len())))));
                 let tensor = self.nest.tensor(read.tensor);
                 let name = self.names.fresh(&format!("{}_kept", tensor.name));
                 tiles.push(KeptTile { name, dtype: tensor.dtype, layout: read.layout });
@@ -74,7 +74,8 @@ impl Lowering<'_> {
         let rows = rows.clone();
         let outer = std::mem::take(&mut self.out);
         for at in 0..rows.tiles.len() {
-            let first = self.kept_values.iter().find(|(_, id)| id.0 == at).map(|(value, _)| *value);
+            let kept = Kept::Rows(KeptId(at));
+            let first = self.kept_values.iter().find(|(_, id)| *id == kept).map(|(value, _)| *value);
             let Some(Op::Load { tensor, index }) = first.map(|value| &self.nest.value(value).op) else { continue };
             let layout = self.program.layout(rows.tiles[at].layout);
             let (row_axis, own) = (layout.row_axis, index.last().cloned());
@@ -82,7 +83,7 @@ impl Lowering<'_> {
                 index.iter().map(|int| if Some(int) == own.as_ref() { Int::Axis(axis) } else { int.clone() }).collect();
             let source = self.access(*tensor, &index, row_axis, Some(axis));
             self.promise("LDGSTS");
-            self.out.push(Stmt::Keep { kept: KeptId(at), source });
+            self.out.push(Stmt::Keep { kept, source });
         }
         let body = std::mem::replace(&mut self.out, outer);
         self.out.push(Stmt::For {

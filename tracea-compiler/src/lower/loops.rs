@@ -19,6 +19,7 @@ use super::Lowering;
 use super::analysis::{OperandSource, is_tiled, mentions};
 use super::params::{blocks_name, divisor_name, extent_dims};
 use super::roles::{Role, step_loop};
+use super::streams::Stream;
 use super::values::scalar_of;
 use crate::nest::{AxisId, Block, Dtype, Int, IntOp, Loop, Op, Stmt as NestStmt, ValueId};
 use crate::program::shared::SharedId;
@@ -50,7 +51,7 @@ pub struct Level<'n> {
 
 impl Lowering<'_> {
     /// `home` is the block that the loop stands in.
-    pub fn run_loop(&mut self, outer: &Loop, home: &Block) -> Result<(), ScheduleError> {
+    pub fn run_loop(&mut self, outer: &Loop, home: &Block, streams: &[Stream]) -> Result<(), ScheduleError> {
         let levels = nest_of(outer);
         let fed = self.operands_of(levels[levels.len() - 1]);
 
@@ -67,6 +68,7 @@ impl Lowering<'_> {
         let folds = self.find_folds(outer, levels[levels.len() - 1], &running);
         self.folds.extend(&folds);
         match (fed.is_empty(), self.role) {
+            (true, _) if !streams.is_empty() => self.stream(&bounded, streams, &running)?,
             (true, _) => self.plain(&bounded, &running)?,
             (false, Role::All) => self.ring(&bounded, fed, &running)?,
             (false, _) => self.consume(&bounded, fed, &running)?,
@@ -378,7 +380,7 @@ impl Lowering<'_> {
     }
 }
 
-fn less(name: &str, limit: &str) -> IntText {
+pub fn less(name: &str, limit: &str) -> IntText {
     IntText::Less(Box::new(IntText::name(name)), Box::new(IntText::name(limit)))
 }
 

@@ -5,6 +5,7 @@
 //! - `access` turns index expressions into rows and bounds checks;
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `kept` finds rows that several loops read, which threads then keep;
+//! - `streams` brings what a loop walks down ahead of its use;
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `split` shares the terms of a sum out among blocks;
 //! - `roles` splits copying from multiplying where a target has warp roles;
@@ -26,6 +27,7 @@ mod roles;
 mod selects;
 mod split;
 mod stores;
+mod streams;
 mod values;
 mod windows;
 
@@ -260,7 +262,7 @@ struct Lowering<'a> {
     /// Names of the first coordinate, and the one past the last, of this block's part of a loop without dots.
     split_range: Option<(String, String)>,
     /// Loads that read what threads keep.
-    kept_values: Vec<(ValueId, program::KeptId)>,
+    kept_values: Vec<(ValueId, program::Kept)>,
     scratch: u32,
     out: Vec<Stmt>,
 }
@@ -312,11 +314,14 @@ impl<'a> Lowering<'a> {
                 }
                 NestStmt::Loop(inner) => {
                     self.line(inner.line);
-                    self.share_plain(inner);
+                    let streams = self.choose_streams(inner);
+                    if streams.is_empty() {
+                        self.share_plain(inner);
+                    }
                     if let Some(axis) = first_kept.take_if(|axis| *axis == inner.axis) {
                         self.fill_kept(axis);
                     }
-                    self.run_loop(inner, block)?
+                    self.run_loop(inner, block, &streams)?
                 }
             }
         }

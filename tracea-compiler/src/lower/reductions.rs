@@ -45,15 +45,17 @@ impl Lowering<'_> {
         };
         let input = untransposed(self.nest, input);
         let Domain::Tile(layout) = self.domain(input) else { return None };
-        let (along, result) = match self.program.layout(layout).row_axis? {
-            row if row == axis => (Along::Rows, Domain::Cols(layout)),
-            _ => (Along::Cols, Domain::Rows(layout)),
-        };
         let var = self.program.var(target);
+        let tile = self.program.layout(layout);
+        let (along, alike) = match (tile.row_axis? == axis, var.domain) {
+            (true, Domain::Cols(shares)) => (Along::Rows, self.program.layout(shares).shares_cols(tile)),
+            (false, Domain::Rows(shares)) => (Along::Cols, self.program.layout(shares).shares_rows(tile)),
+            _ => return None,
+        };
         let starts_empty = matches!(self.nest.value(init).op, Op::Fill(number) if number == identity);
         let read_once = self.facts.used_once(reduction) && self.facts.used_once(carried.head);
         let together = self.home.get(&reduction) == self.home.get(&carried.next);
-        let fits = starts_empty && read_once && together && var.domain == result && var.ty == Scalar::Float;
+        let fits = starts_empty && read_once && together && alike && var.ty == Scalar::Float;
         fits.then_some(Fold { reduction, next: carried.next, op, input, axis, target, along })
     }
 
@@ -170,6 +172,25 @@ mod tests {
     fn a_running_sum_is_spread_once() {
         let expected = ["fold total = Sum of x_tile along Cols", "spread total (Sum along Cols)"];
         assert_eq!(steps(quote!(total += x[(i, j)].row_sum();)), expected);
+    }
+
+    #[test]
+    fn running_sums_of_several_loops_are_each_spread_once() {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 4, j = 512)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>) {
+                tile!(for i in M {
+                    let mut sum = zeros::<f32>(i);
+                    tile!(for j in N { sum += x[(i, j)].row_sum(); });
+                    let mut squares = zeros::<f32>(i);
+                    tile!(for j in N { squares += ((x[(i, j)] - sum) * (x[(i, j)] - sum)).row_sum(); });
+                    y[i] = squares;
+                });
+            }
+        });
+        let lines = lines(&program);
+        assert_eq!(lines.iter().filter(|line| line.starts_with("fold")).count(), 2, "{lines:?}");
+        assert!(!lines.iter().any(|line| line.starts_with("reduce")), "{lines:?}");
     }
 
     #[test]

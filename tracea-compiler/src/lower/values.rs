@@ -252,7 +252,7 @@ impl Lowering<'_> {
             }
             Domain::Once => self.access(tensor, index, None, None),
         };
-        let kept = self.kept_values.iter().find(|(value, _)| *value == id).map(|(_, kept)| *kept);
+        let kept = self.kept_values.iter().find(|(value, _)| *value == id).map(|(_, kept)| kept.clone());
         let kept = kept.filter(|_| self.program.var(target).domain == self.domain(id));
         self.out.push(Stmt::Load { target, source, kept });
     }

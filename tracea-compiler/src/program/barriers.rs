@@ -222,6 +222,7 @@ mod tests {
                 panels: false,
                 fed: false,
                 sent: false,
+                private: false,
                 offset,
             })
             .collect();

@@ -138,6 +138,15 @@ pub struct KeptTile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptId(pub usize);
 
+/// Where a thread keeps its elements of a tile that it will load.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kept {
+    /// Among the rows that loops walk through.
+    Rows(KeptId),
+    /// In the slot of a stream, until the step that loads it.
+    Slot { stream: SharedId, layout: LayoutId, slot: IntText },
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RingId(pub u32);
 
@@ -328,15 +337,15 @@ pub enum Stmt {
         pending: u32,
         results: Vec<VarId>,
     },
-    /// global → registers; where rows are kept, from what this thread keeps of them.
+    /// global → registers; where a tile is kept, from what this thread keeps of it.
     Load {
         target: VarId,
         source: Access,
-        kept: Option<KeptId>,
+        kept: Option<Kept>,
     },
     /// global → what this thread keeps of the tile, asynchronously.
     Keep {
-        kept: KeptId,
+        kept: Kept,
         source: Access,
     },
     /// registers → global

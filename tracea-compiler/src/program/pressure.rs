@@ -23,9 +23,12 @@ pub fn fits(program: &Program) -> bool {
 
 /// What a consumer needs besides its values: it copies nothing, so that is little.
 const CONSUMER_REGISTERS: u32 = 30;
-/// Registers that a thread needs besides its values, where blocks hold rows: as many as it may need, and as it usually does.
+/// Registers that a thread needs besides its values: where it multiplies, as many as it may need and as it usually does; else.
 const OTHER_REGISTERS: u32 = 48;
 const USUAL_REGISTERS: u32 = 16;
+const PLAIN_REGISTERS: u32 = 24;
+/// No thread is held to fewer.
+const LEAST_REGISTERS: u32 = 64;
 /// What a multiprocessor has.
 const REGISTERS: u32 = 65536;
 const THREADS: u32 = 2048;
@@ -33,16 +36,24 @@ const BLOCKS: u32 = 32;
 
 /// Blocks that a multiprocessor must have registers for: the assembler takes no more a thread than that leaves.
 pub fn resident(program: &Program) -> u32 {
-    blocks_beside(program, OTHER_REGISTERS)
+    blocks_beside(program, if multiplies(&program.body) { OTHER_REGISTERS } else { PLAIN_REGISTERS }, LEAST_REGISTERS)
 }
 
 /// Blocks that a multiprocessor will hold, by what their values ask for.
 pub fn likely_resident(program: &Program) -> u32 {
-    blocks_beside(program, USUAL_REGISTERS)
+    blocks_beside(program, if multiplies(&program.body) { USUAL_REGISTERS } else { PLAIN_REGISTERS }, 32)
 }
 
-fn blocks_beside(program: &Program, others: u32) -> u32 {
-    let registers = (peak(program) + others).next_multiple_of(8).max(32);
+fn multiplies(stmts: &[Stmt]) -> bool {
+    stmts.iter().any(|stmt| match stmt {
+        Stmt::Dot(_) => true,
+        Stmt::For { body, .. } | Stmt::If { body, .. } => multiplies(body),
+        _ => false,
+    })
+}
+
+fn blocks_beside(program: &Program, others: u32, least: u32) -> u32 {
+    let registers = (peak(program) + others).next_multiple_of(8).max(least);
     (REGISTERS / registers).min(THREADS).checked_div(program.threads).unwrap_or(1).clamp(1, BLOCKS)
 }
 

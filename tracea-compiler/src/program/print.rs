@@ -1,6 +1,6 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
-use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Operand, Program, Stmt, StoreWay};
+use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Kept, Operand, Program, Stmt, StoreWay};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -39,6 +39,14 @@ impl fmt::Display for Program {
 }
 
 impl Program {
+    fn kept_name(&self, kept: Option<&Kept>) -> &str {
+        match kept {
+            Some(Kept::Rows(id)) => self.kept(*id).map_or("", |tile| &tile.name),
+            Some(Kept::Slot { stream, .. }) => &self.shared(*stream).name,
+            None => "",
+        }
+    }
+
     fn stmts(&self, f: &mut fmt::Formatter<'_>, stmts: &[Stmt], depth: usize) -> fmt::Result {
         for stmt in stmts {
             if !matches!(stmt, Stmt::Line(_)) {
@@ -86,13 +94,14 @@ impl Program {
                 Stmt::DotWait { pending, .. } => write!(f, "wait for dots, {pending} pending")?,
                 Stmt::Load { target, source, kept } => {
                     write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?;
-                    if let Some(tile) = kept.and_then(|id| self.kept(id)) {
-                        write!(f, " or {}", tile.name)?
+                    match kept {
+                        Some(Kept::Rows(_)) => write!(f, " or {}", self.kept_name(kept.as_ref()))?,
+                        Some(Kept::Slot { .. }) => write!(f, " kept in {}", self.kept_name(kept.as_ref()))?,
+                        None => {}
                     }
                 }
                 Stmt::Keep { kept, source } => {
-                    let name = self.kept(*kept).map_or("", |tile| &tile.name);
-                    write!(f, "keep {name} <- {}", self.access(source))?
+                    write!(f, "keep {} <- {}", self.kept_name(Some(kept)), self.access(source))?
                 }
                 Stmt::Store { value, target, way } => {
                     write!(f, "store {} <- {}", self.access(target), self.var(*value).name)?;

@@ -3,7 +3,7 @@
 //! Buffers that are never alive together share bytes: a buffer lives from the first statement that writes it to the last that
 //! reads it, and a loop counts as one statement.
 
-use super::{Operand, Program, Stmt};
+use super::{Kept, Operand, Program, Stmt};
 use crate::nest::Dtype;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +23,8 @@ pub struct Shared {
     pub fed: bool,
     /// TMA stores from it, behind the consumers' statements.
     pub sent: bool,
+    /// Each thread passes its own elements through it, in no order with other threads: no other buffer lies in its bytes.
+    pub private: bool,
     /// Bytes from the start of dynamic shared memory.
     pub offset: u32,
 }
@@ -47,9 +49,9 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
         visit(stmt, &mut |id| {
             let life = &mut lives[id.0 as usize];
             let buffer = &program.shared[id.0 as usize];
-            let first = if buffer.fed { 0 } else { at };
+            let first = if buffer.fed || buffer.private { 0 } else { at };
             // TMA reads on after the statement that asked it to.
-            let last = if buffer.sent { program.body.len() } else { at };
+            let last = if buffer.sent || buffer.private { program.body.len() } else { at };
             *life = Some(life.map_or((first, last), |(from, _)| (from, last)));
         });
     }
@@ -92,6 +94,8 @@ pub fn visit(stmt: &Stmt, each: &mut impl FnMut(SharedId)) {
         Stmt::Copy(copy) => each(copy.shared),
         Stmt::Store { way, .. } => way.staging().into_iter().for_each(each),
         Stmt::Stage { shared, .. } => each(*shared),
+        Stmt::Keep { kept: Kept::Slot { stream, .. }, .. }
+        | Stmt::Load { kept: Some(Kept::Slot { stream, .. }), .. } => each(*stream),
         Stmt::Dot(dot) => {
             for operand in [&dot.a, &dot.b] {
                 if let Operand::Shared { shared, .. } = operand {
@@ -123,6 +127,7 @@ mod tests {
             panels: false,
             fed: false,
             sent: false,
+            private: false,
             offset: 0,
         }
     }

@@ -179,7 +179,7 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         (_, true, false) => 512,
         (_, false, true) if loops_over_columns(nest, roles) => 4,
         (_, false, true) => 16,
-        (_, false, false) => 32,
+        (_, false, false) => 16,
     };
     match known {
         Some(size) if role.contiguous => wanted.min(size.next_power_of_two().max(if tiled == 1 { 256 } else { 32 })),

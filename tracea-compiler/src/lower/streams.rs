@@ -1,0 +1,197 @@
+//! Streams: what a loop reads as it walks down the rows of a tensor comes some steps ahead of its use.
+//!
+//! ```text
+//! for i { sum += x[(i, j)].col_sum() }
+//! ```
+//! becomes, with `stages` slots a stream,
+//! ```text
+//! for stage in 0..stages-1 { keep step `stage` in slot `stage`; commit }
+//! for step {
+//!     wait until the step's elements have landed
+//!     keep step `step + stages - 1` in the slot that the last step has left; commit
+//!     load slot `step % stages`; sum += …
+//! }
+//! ```
+//! A thread keeps exactly the elements that its registers will hold, so that nobody waits for anybody else.
+
+use super::Lowering;
+use super::loops::{Level, less, nest_of};
+use super::roles::step_loop;
+use crate::nest::{Loop, Op, Stmt as NestStmt, ValueId};
+use crate::program::layout::LayoutId;
+use crate::program::shared::SharedId;
+use crate::program::{AccessForm, Domain, IntText, Kept, Stmt, VarId};
+use crate::schedule::ScheduleError;
+
+const MOST_STAGES: u32 = 4;
+/// Of all streams of a block, in bytes.
+const MOST_BYTES: u32 = 64 * 1024;
+
+/// A load and the slots that its elements pass through.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    load: ValueId,
+    layout: LayoutId,
+    slots: SharedId,
+}
+
+impl Lowering<'_> {
+    /// Makes room for what the loop streams; nothing where a step is too large to have two under way.
+    pub fn choose_streams(&mut self, outer: &Loop) -> Vec<Stream> {
+        let levels = nest_of(outer);
+        let whole = levels.iter().all(|level| level.from.is_none() && level.until.is_none());
+        if !self.facts.dots.is_empty() || !whole {
+            return Vec::new();
+        }
+        let loads = self.loads_down(levels[levels.len() - 1]);
+        let bytes: u32 = loads.iter().map(|(load, layout)| self.step_bytes(*load, *layout)).sum();
+        let stages = MOST_BYTES.checked_div(bytes).unwrap_or(0).min(MOST_STAGES);
+        if stages < 2 {
+            return Vec::new();
+        }
+        let make = |(load, layout)| {
+            let Op::Load { tensor, .. } = self.nest.value(load).op else { return None };
+            let tensor = self.nest.tensor(tensor);
+            let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
+            let slots = self.shared(&format!("{}_stream", tensor.name), tensor.dtype, rows, cols, stages);
+            self.program.shared[slots.0 as usize].private = true;
+            let kept = Kept::Slot { stream: slots, layout, slot: IntText::name("slot") };
+            self.kept_values.push((load, kept));
+            Some(Stream { load, layout, slots })
+        };
+        loads.into_iter().filter_map(make).collect()
+    }
+
+    /// The loads of a loop over rows that read whole rows of tiles.
+    fn loads_down(&mut self, inner: &Loop) -> Vec<(ValueId, LayoutId)> {
+        let mut loads = Vec::new();
+        for stmt in &inner.body.stmts {
+            let NestStmt::Value(value) = stmt else { continue };
+            let Op::Load { tensor, index } = &self.nest.value(*value).op else { continue };
+            let Domain::Tile(layout) = self.domain(*value) else { continue };
+            let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
+            let down = rows == Some(inner.axis) && !self.nest.tensor(*tensor).mutable;
+            if down && matches!(self.access(*tensor, index, rows, Some(cols)).form, AccessForm::Contiguous { .. }) {
+                loads.push((*value, layout));
+            }
+        }
+        loads
+    }
+
+    fn step_bytes(&self, load: ValueId, layout: LayoutId) -> u32 {
+        let layout = self.program.layout(layout);
+        layout.rows * layout.cols * self.nest.value(load).ty.dtype.bytes()
+    }
+
+    pub fn stream(&mut self, levels: &[Level], streams: &[Stream], running: &[VarId]) -> Result<(), ScheduleError> {
+        let Some(stages) = streams.first().map(|stream| self.program.shared(stream.slots).stages) else {
+            return Ok(());
+        };
+        let steps = self.total_steps(levels);
+        let first = self.nested(|this| {
+            this.keep_step(levels, streams, "stage", IntText::name("stage"), &steps)?;
+            this.out.push(Stmt::Commit);
+            Ok(())
+        })?;
+        self.out.push(Stmt::For {
+            var: "stage".into(),
+            from: IntText::Const(0),
+            until: IntText::Const(i64::from(stages) - 1),
+            step: IntText::Const(1),
+            unroll: true,
+            body: first,
+        });
+        let body = self.nested(|this| {
+            this.out.push(Stmt::Wait(stages - 2));
+            let ahead = IntText::name("step").plus(IntText::Const(i64::from(stages) - 1));
+            this.out.push(Stmt::Let { name: "ahead".into(), value: ahead });
+            let slot = IntText::Rem(Box::new(IntText::name("ahead")), stages);
+            this.keep_step(levels, streams, "ahead", slot, &steps)?;
+            this.out.push(Stmt::Commit);
+            let slot = IntText::Rem(Box::new(IntText::name("step")), stages);
+            this.out.push(Stmt::Let { name: "slot".into(), value: slot });
+            this.coordinates(levels, "step");
+            let innermost = levels[levels.len() - 1].inner;
+            this.block(&innermost.body)?;
+            this.finish_running(innermost, running)
+        })?;
+        self.out.push(step_loop(steps, body));
+        Ok(())
+    }
+
+    /// Asks for a step's elements, if there is such a step.
+    fn keep_step(
+        &mut self,
+        levels: &[Level],
+        streams: &[Stream],
+        step: &str,
+        slot: IntText,
+        steps: &str,
+    ) -> Result<(), ScheduleError> {
+        let body = self.nested(|this| {
+            this.coordinates(levels, step);
+            for stream in streams {
+                let Op::Load { tensor, index } = &this.nest.value(stream.load).op else { continue };
+                let layout = this.program.layout(stream.layout);
+                let (rows, cols) = (layout.row_axis, layout.col_axis);
+                let source = this.access(*tensor, index, rows, Some(cols));
+                let kept = Kept::Slot { stream: stream.slots, layout: stream.layout, slot: slot.clone() };
+                this.promise("LDGSTS");
+                this.out.push(Stmt::Keep { kept, source });
+            }
+            Ok(())
+        })?;
+        self.out.push(Stmt::If { condition: less(step, steps), body });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{cuda, lines, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn sums(dtype: TokenStream) -> TokenStream {
+        quote! {
+            fn f<M: Dim, N: Dim>(x: &Tensor<#dtype, (M, N)>, y: &mut Tensor<f32, (N,)>) {
+                tile!(for j in N {
+                    let mut sum = zeros::<f32>(j);
+                    tile!(for i in M { sum += x[(i, j)].to::<f32>().col_sum(); });
+                    y[j] = sum;
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_walk_down_rows_reads_ahead() {
+        let program = program(sums(quote!(f16)));
+        let lines = lines(&program);
+        let at = |wanted: &str| {
+            let found = lines.iter().enumerate().filter(|(_, line)| line.starts_with(wanted));
+            found.map(|(at, _)| at).collect::<Vec<usize>>()
+        };
+        let (keeps, commits, waits, loads) = (at("keep x_stream"), at("commit"), at("wait 2"), at("load x_tile"));
+        assert_eq!((keeps.len(), commits.len(), waits.len(), loads.len()), (2, 2, 1, 1), "{lines:?}");
+        assert!(keeps[0] < commits[0] && commits[0] < waits[0], "{lines:?}");
+        assert!(waits[0] < keeps[1] && keeps[1] < commits[1] && commits[1] < loads[0], "{lines:?}");
+    }
+
+    #[test]
+    fn streams_stay_within_their_room() {
+        for dtype in [quote!(f16), quote!(f32)] {
+            let program = program(sums(dtype));
+            let bytes: u32 = program.shared.iter().filter(|shared| shared.private).map(|shared| shared.bytes()).sum();
+            assert!((1..=super::MOST_BYTES).contains(&bytes), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_loaded_by_the_thread_that_filled_it() {
+        let text = cuda(sums(quote!(f16)));
+        assert!(text.contains("keep_tile<IJTile, ALIGN_X>(x_stream + stage * 4096"), "{text}");
+        assert!(text.contains("load_kept<IJTile>(x_tile, x_stream + slot"), "{text}");
+        assert!(!text.contains("__syncthreads"), "{text}");
+    }
+}
