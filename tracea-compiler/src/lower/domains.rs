@@ -32,7 +32,7 @@ impl Domains {
         for dot in &facts.dots {
             if !domains.pairs.contains_key(&key(dot.m, dot.n)) {
                 let layout = if dot.dtype == Dtype::F32 {
-                    domains.exact(nest, schedule, dot.m, dot.n)?
+                    domains.exact(nest, facts, schedule, dot.m, dot.n)?
                 } else {
                     domains.mma(schedule, dot.m, dot.n)
                 };
@@ -67,7 +67,7 @@ impl Domains {
         }
         for axis in singles {
             if !domains.singles.contains_key(&axis) {
-                let layout = domains.blocked(nest, schedule, None, axis, widest(nest, facts))?;
+                let layout = domains.blocked(nest, facts, schedule, None, axis, widest(nest, facts))?;
                 domains.add(nest, layout);
             }
         }
@@ -119,8 +119,15 @@ impl Domains {
     }
 
     /// Accumulators of exact f32 products.
-    fn exact(&self, nest: &Nest, schedule: &Schedule, rows: AxisId, cols: AxisId) -> Result<Layout, ScheduleError> {
-        let mut layout = self.blocked(nest, schedule, Some(rows), cols, 4)?;
+    fn exact(
+        &self,
+        nest: &Nest,
+        facts: &Facts,
+        schedule: &Schedule,
+        rows: AxisId,
+        cols: AxisId,
+    ) -> Result<Layout, ScheduleError> {
+        let mut layout = self.blocked(nest, facts, schedule, Some(rows), cols, 4)?;
         if let Some((threads_m, threads_n, vec)) = layouts::product(layout.rows, layout.cols, schedule.threads()) {
             layout.kind = LayoutKind::Blocked { threads_m, threads_n, vec };
         }
@@ -130,6 +137,7 @@ impl Domains {
     fn blocked(
         &self,
         nest: &Nest,
+        facts: &Facts,
         schedule: &Schedule,
         rows: Option<AxisId>,
         cols: AxisId,
@@ -138,7 +146,8 @@ impl Domains {
         let count = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
         let (height, width) = (rows.map_or(1, count), count(cols));
         let threads = schedule.threads();
-        let Some((threads_m, threads_n, vec)) = layouts::blocked(height, width, threads, widest) else {
+        let across = if facts.dots.is_empty() { schedule.warps.1 } else { 1 };
+        let Some((threads_m, threads_n, vec)) = layouts::blocked(height, width, threads, across, widest) else {
             let names =
                 rows.iter().chain([&cols]).map(|axis| format!("`{}`", nest.axis(*axis).name)).collect::<Vec<_>>();
             return Err(ScheduleError::about(
@@ -191,7 +200,7 @@ impl Domains {
             }
         }
         let (rows, cols) = if contiguous(a) && !contiguous(b) { (b, a) } else { (a, b) };
-        self.blocked(nest, schedule, Some(rows), cols, widest(nest, facts))
+        self.blocked(nest, facts, schedule, Some(rows), cols, widest(nest, facts))
     }
 
     /// Where a tile of these axes lives.

@@ -85,7 +85,7 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     let first = fit(nest, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = vec![first];
-    if let Some(long) = schedule::choose::by_long_rows(nest, &facts, &narrower) {
+    for long in schedule::choose::by_long_rows(nest, &facts, &narrower) {
         portfolio.push(fit(nest, &facts, long)?);
     }
     // Older targets' code is a fallback here, and one schedule of it serves.

@@ -121,7 +121,7 @@ impl Lowering<'_> {
         let shape = self.program.layout(layout).clone();
         let threads = self.schedule.threads();
         let (threads_m, threads_n, vec) = turning(shape.cols, shape.rows, threads, dtype)
-            .or_else(|| layouts::blocked(shape.cols, shape.rows, threads, 16 / dtype.bytes()))?;
+            .or_else(|| layouts::blocked(shape.cols, shape.rows, threads, 1, 16 / dtype.bytes()))?;
         let name = format!("{}Turned", shape.name);
         if let Some(at) = self.program.layouts.iter().position(|known| known.name == name) {
             return Some(LayoutId(at as u32));

@@ -109,9 +109,9 @@ pub fn has_chain(nest: &Nest, facts: &Facts) -> bool {
 }
 
 fn warps(nest: &Nest, facts: &Facts) -> (u32, u32) {
-    if facts.dots.is_empty() && loops_over_columns(nest, &roles(nest, facts)) {
-        (4, 1)
-    } else if facts.dots.is_empty() || facts.dots.iter().any(|dot| dot.dtype == crate::nest::Dtype::F32) {
+    if facts.dots.is_empty() {
+        if loops_over_columns(nest, &roles(nest, facts)) { (4, 1) } else { (8, 1) }
+    } else if facts.dots.iter().any(|dot| dot.dtype == crate::nest::Dtype::F32) {
         (4, 2)
     } else if has_chain(nest, facts) {
         (8, 1)
@@ -200,27 +200,47 @@ fn loops_over_columns(nest: &Nest, roles: &[Roles]) -> bool {
     (0..nest.axes.len()).any(|index| tiled(index) && roles[index].contiguous)
 }
 
-/// The same kernel with all threads on one long row, where a loop walks through rows: few rows, or rows that are long, would
-/// leave too little under way at a warp a row.
-pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+/// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
+/// little under way at a warp a row. Where such a loop reads slices that all rows share, also two rows at a time.
+pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     let roles = roles(nest, facts);
     if !facts.dots.is_empty() || !loops_over_columns(nest, &roles) {
-        return None;
+        return Vec::new();
     }
-    let mut long = schedule.clone();
     let mut shared_rows = false;
     for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
         match (nest.grid.contains(&AxisId(index as u32)), roles[index].contiguous) {
-            (true, false) => {
-                shared_rows |= schedule.blocks[index] > Some(1);
-                long.blocks[index] = Some(1);
-            }
-            (false, true) => long.blocks[index] = schedule.blocks[index].map(|block| 4 * block),
-            _ => return None,
+            (true, false) => shared_rows |= schedule.blocks[index] > Some(1),
+            (false, true) => {}
+            _ => return Vec::new(),
         }
     }
-    long.why = "a row to a block, for long rows".into();
-    shared_rows.then_some(long)
+    if !shared_rows {
+        return Vec::new();
+    }
+    let together = |rows: u32, why: &str| {
+        let mut long = Schedule { warps: (1, 4 * rows), why: why.into(), ..schedule.clone() };
+        for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
+            long.blocks[index] = match nest.grid.contains(&AxisId(index as u32)) {
+                true => Some(rows),
+                false => schedule.blocks[index].map(|block| 4 * block),
+            };
+        }
+        long
+    };
+    let mut all = vec![together(1, "a row to a block, for long rows")];
+    if reads_slices(nest, facts) {
+        all.push(together(2, "two rows to a block, for long rows that share slices"));
+    }
+    all
+}
+
+/// Whether a loop reads a slice along its own axis.
+fn reads_slices(nest: &Nest, facts: &Facts) -> bool {
+    facts.order.iter().any(|id| {
+        let value = nest.value(*id);
+        matches!((&value.op, &value.ty.axes[..]), (Op::Load { .. }, [axis]) if !nest.grid.contains(axis))
+    })
 }
 
 /// What a thread's values may take of its registers; addresses and loop counters need the rest. Consumers of a ring copy

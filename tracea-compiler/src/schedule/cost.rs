@@ -79,7 +79,13 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<Axi
         match stmt {
             Stmt::Value(id) => {
                 let value = nest.value(*id);
-                let elements: u32 = value.ty.axes.iter().filter_map(|axis| schedule.blocks[axis.index()]).product();
+                let mut elements: u32 = value.ty.axes.iter().filter_map(|axis| schedule.blocks[axis.index()]).product();
+                if let [axis] = value.ty.axes[..]
+                    && !nest.grid.contains(&axis)
+                {
+                    // Each row of warps holds the slice that its rows share.
+                    elements *= schedule.warps.0;
+                }
                 instructions = instructions.saturating_add(elements.saturating_mul(instructions_of(&value.op)));
                 loads |= matches!(value.op, Op::Load { .. });
             }

@@ -169,7 +169,10 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, gpu: &Gpu, parts: u64) -> u64 {
         (gpu.block_shared_bytes + SHARED_OF_A_BLOCK) / (shared_bytes(variant, sizes, parts as u32) + SHARED_OF_A_BLOCK);
     let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
     let joining = match variant.split {
-        Some(split) if parts > 1 => JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES,
+        Some(split) if parts > 1 => {
+            latency = latency.saturating_add(LEAVING);
+            JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES
+        }
         _ => 0,
     };
     each.div_ceil(resident).saturating_mul(latency).max(each.saturating_mul(work)).saturating_add(joining)
@@ -177,8 +180,10 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, gpu: &Gpu, parts: u64) -> u64 {
 
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
-/// Leaving a part and seeing that all have come, in cycles; and the bytes of parts that one block writes or reads in a cycle.
-const JOINING: u64 = 3000;
+/// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
+/// block writes or reads in a cycle.
+const LEAVING: u64 = 1500;
+const JOINING: u64 = 1500;
 const JOINED_BYTES: u64 = 64;
 
 /// The variants that a device runs, with their positions among all.
