@@ -48,8 +48,33 @@ __device__ __forceinline__ void read_parts(float (&x)[N], const float* part, int
 template <class L>
 __device__ __forceinline__ void write_part_cols(const float (&x)[L::col_size], float* part) {
     if (!L::owns_col()) return;
+    if constexpr (L::vec % 4 == 0) {
 #pragma unroll
-    for (int s = 0; s < L::col_size; ++s) __stcg(part + L::col_at(s), x[s]);
+        for (int s = 0; s < L::col_size; s += 4) {
+            __stcg(reinterpret_cast<float4*>(part + L::col_at(s)), make_float4(x[s], x[s + 1], x[s + 2], x[s + 3]));
+        }
+    } else {
+#pragma unroll
+        for (int s = 0; s < L::col_size; ++s) __stcg(part + L::col_at(s), x[s]);
+    }
+}
+
+// Onto what a thread has of other parts.
+template <class Op, class L>
+__device__ __forceinline__ void add_part_cols(float (&share)[L::col_size], const float* part) {
+    if constexpr (L::vec % 4 == 0) {
+#pragma unroll
+        for (int s = 0; s < L::col_size; s += 4) {
+            const float4 v = __ldcg(reinterpret_cast<const float4*>(part + L::col_at(s)));
+            share[s] = Op::apply(share[s], v.x);
+            share[s + 1] = Op::apply(share[s + 1], v.y);
+            share[s + 2] = Op::apply(share[s + 2], v.z);
+            share[s + 3] = Op::apply(share[s + 3], v.w);
+        }
+    } else {
+#pragma unroll
+        for (int s = 0; s < L::col_size; ++s) share[s] = Op::apply(share[s], __ldcg(part + L::col_at(s)));
+    }
 }
 
 template <class Op, class L>
@@ -61,10 +86,7 @@ __device__ __forceinline__ void read_parts_cols(float (&x)[L::col_size], const f
     for (int s = 0; s < L::col_size; ++s) share[s] = Op::template identity<float>();
 #pragma unroll 4
     for (int p = L::thread_m(); p < parts; p += L::threads_m) {
-#pragma unroll
-        for (int s = 0; s < L::col_size; ++s) {
-            share[s] = Op::apply(share[s], __ldcg(part + static_cast<long long>(p) * stride + L::col_at(s)));
-        }
+        add_part_cols<Op, L>(share, part + static_cast<long long>(p) * stride);
     }
     reduce_rows<Op, Share>(share, x, scratch);
 }
