@@ -83,6 +83,8 @@ pub struct Cost {
     pub resident: u32,
     /// One entry for each product in a loop, or each loop without one.
     pub steps: Vec<StepCost>,
+    /// What TMA brings, where it can; a warpgroup's threads copy it otherwise.
+    pub fetches: Vec<Fetch>,
 }
 
 /// One step of a loop over the blocks of these axes.
@@ -92,6 +94,14 @@ pub struct StepCost {
     pub latency: u32,
     /// Of the multiprocessor's whole rate: blocks that run beside each other add up.
     pub work: u32,
+    pub over: Vec<GridAxis>,
+}
+
+/// A tile of a tensor that comes in each step of a loop over the blocks of these axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fetch {
+    pub tensor: usize,
+    pub bytes: u32,
     pub over: Vec<GridAxis>,
 }
 

@@ -155,7 +155,11 @@ fn cost(cost: &Cost) -> TokenStream {
         let (latency, work, over) = (step.latency, step.work, step.over.iter().map(grid_axis));
         quote! { #plan::StepCost { latency: #latency, work: #work, over: &[#(#over),*] } }
     });
-    quote! { #plan::Cost { once: #once, resident: #resident, steps: &[#(#steps),*] } }
+    let fetches = cost.fetches.iter().map(|fetch| {
+        let (tensor, bytes, over) = (number(fetch.tensor), fetch.bytes, fetch.over.iter().map(grid_axis));
+        quote! { #plan::Fetch { tensor: #tensor, bytes: #bytes, over: &[#(#over),*] } }
+    });
+    quote! { #plan::Cost { once: #once, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*] } }
 }
 
 fn grid_axis(axis: &GridAxis) -> TokenStream {

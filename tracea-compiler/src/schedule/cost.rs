@@ -6,10 +6,10 @@
 
 use super::Schedule;
 use super::target::Pipeline;
-use crate::lower::analysis::{Facts, OperandSource};
+use crate::lower::analysis::{Facts, OperandSource, mentions};
 use crate::lower::extent_dims;
 use crate::nest::{AxisId, AxisKind, Block, Nest, Op, Stmt};
-use crate::plan::{Cost, GridAxis, StepCost};
+use crate::plan::{Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
@@ -45,7 +45,7 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
         Pipeline::CommitGroups => 2560,
     };
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-    let mut cost = Cost { once: 0, resident: schedule.resident, steps: Vec::new() };
+    let mut cost = Cost { resident: schedule.resident, ..Cost::default() };
     for dot in &facts.dots {
         let multiply = 2 * block(dot.m) * block(dot.n) / rate * block(dot.k) * dot.dtype.bytes() / 2;
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
@@ -63,12 +63,36 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
         });
     }
+    if schedule.target.pipeline == Pipeline::WarpRoles {
+        cost.fetches = fetches(nest, facts, schedule);
+    }
     cost
+}
+
+/// Dots' operands that come from tensors, each as often as its place changes.
+fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
+    let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    let (mut fetches, mut fetched) = (Vec::new(), Vec::new());
+    for dot in &facts.dots {
+        for (source, rows) in [(&dot.a, dot.m), (&dot.b, dot.n)] {
+            let OperandSource::Tensor { load, tensor, .. } = source else { continue };
+            let Op::Load { index, .. } = &nest.value(*load).op else { continue };
+            if fetched.contains(load) {
+                continue;
+            }
+            fetched.push(*load);
+            let moves = |axis: &AxisId| index.iter().any(|int| mentions(int, *axis));
+            let loops = dot.loops.iter().rposition(moves).map_or(0, |innermost| innermost + 1);
+            let bytes = block(rows) * block(dot.k) * nest.tensor(*tensor).dtype.bytes();
+            fetches.push(Fetch { tensor: tensor.index(), bytes, over: over(nest, schedule, &dot.loops[..loops]) });
+        }
+    }
+    fetches
 }
 
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
 fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
-    let mut cost = Cost { once: START, resident: pressure::likely_resident(program), steps: Vec::new() };
+    let mut cost = Cost { once: START, resident: pressure::likely_resident(program), ..Cost::default() };
     add_block(nest, schedule, &nest.body, &mut Vec::new(), &mut cost);
     cost
 }
@@ -122,4 +146,53 @@ fn over(nest: &Nest, schedule: &Schedule, loops: &[AxisId]) -> Vec<GridAxis> {
         GridAxis { dims: extent_dims(&nest.axis(*axis).extent), block }
     };
     loops.iter().map(blocks).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lower::lower_pinned;
+    use crate::schedule::target::find;
+    use crate::testing::{gemm, nest};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// Tensor, bytes, and the dims and blocks of the loops that move it.
+    type Fetched = (usize, u32, Vec<(usize, u32)>);
+
+    fn fetches(item: TokenStream) -> Vec<Fetched> {
+        let (nest, schedules) = nest(item);
+        let target = find(&schedules[0].target).expect("a known target");
+        let cost = lower_pinned(&nest, target, &schedules[0]).expect("the kernel lowers").cost;
+        let over = |fetch: &super::Fetch| fetch.over.iter().map(|axis| (axis.dims[0], axis.block)).collect();
+        cost.fetches.iter().map(|fetch| (fetch.tensor, fetch.bytes, over(fetch))).collect()
+    }
+
+    #[test]
+    fn both_operands_of_a_product_come_in_each_step() {
+        let tiles = vec![(0, 128 * 64 * 2, vec![(2, 64)]), (1, 64 * 256 * 2, vec![(2, 64)])];
+        assert_eq!(fetches(gemm(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2))), tiles);
+        let threads = fetches(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))));
+        assert!(threads.is_empty(), "TMA takes no part there");
+    }
+
+    #[test]
+    fn what_no_loop_moves_comes_once_and_what_two_dots_read_comes_once() {
+        let tiles = fetches(quote! {
+            #[schedule(sm_90a, i = 128, j = 128, stages = 2, consumers = 2)]
+            fn attention<S: Dim, T: Dim>(
+                q: &Tensor<f16, (S, Const<64>)>, k: &Tensor<f16, (T, Const<64>)>, o: &mut Tensor<f16, (S, Const<64>)>,
+            ) {
+                tile!(for i in S {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for j in T {
+                        let keys = k[(j, ..)];
+                        let s = dot(q[(i, ..)], keys.t());
+                        acc += dot(s.to::<f16>(), keys);
+                    });
+                    o[(i, ..)] = acc.to();
+                });
+            }
+        });
+        assert_eq!(tiles, [(0, 128 * 64 * 2, vec![]), (1, 128 * 64 * 2, vec![(1, 128)])]);
+    }
 }

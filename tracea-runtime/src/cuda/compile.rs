@@ -167,7 +167,7 @@ mod tests {
             kept: None,
             split: None,
             grid: &[GridAxis { dims: &[0], block: 128 }],
-            cost: Cost { once: 0, resident: 1, steps: &[] },
+            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[Arg::Pointer(0), Arg::Extent(0)],
             aligned: &[0],
             whole_vectors: false,

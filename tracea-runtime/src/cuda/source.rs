@@ -79,7 +79,7 @@ mod tests {
             kept: None,
             split: None,
             grid: &[],
-            cost: Cost { once: 0, resident: 1, steps: &[] },
+            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[],
             aligned: &[],
             whole_vectors: false,

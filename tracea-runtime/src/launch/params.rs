@@ -265,7 +265,7 @@ mod tests {
             kept: None,
             split: None,
             grid: &[GridAxis { dims: &[0], block: 2 }, GridAxis { dims: &[1], block: 1 }],
-            cost: Cost { once: 0, resident: 1, steps: &[] },
+            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[
                 Arg::Extent(1),
                 Arg::Pointer(0),

@@ -106,7 +106,7 @@ const fn scaled_variant(schedule: &'static str, source: &'static str) -> Variant
         kept: None,
         split: None,
         grid: &[GridAxis { dims: &[0], block: 128 }],
-        cost: Cost { once: 0, resident: 1, steps: &[] },
+        cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
         args: &[Arg::Pointer(0), Arg::Pointer(1), Arg::Scalar(0), Arg::Extent(0)],
         aligned: &[],
         whole_vectors: false,
@@ -189,7 +189,7 @@ static UPDATE: KernelDef = KernelDef {
             kept: None,
             split: None,
             grid: &[GridAxis { dims: &[0], block: 1 }],
-            cost: Cost { once: 0, resident: 1, steps: &[] },
+            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[
                 Arg::Pointer(0),
                 Arg::Stride(0, 0),
