@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tracea/kernel.cuh"
+#include "tracea/realign.cuh"
 
 namespace tracea {
 
@@ -321,6 +322,10 @@ __global__ void transpose_kernel(const E* in, T* out, float* out_rows, float* ou
 #pragma unroll
     for (int s = 0; s < To::col_size; ++s) out_cols[thread * To::col_size + s] = to_b[s] - static_cast<float>(To::col_at(s));
 }
+
+// ---- realigned copies
+
+static __global__ void realign_kernel(const __grid_constant__ Realignment all) { realign<256, 4>(all); }
 
 // ---- scalars
 

@@ -768,6 +768,12 @@ void test_conversions() {
     check("bool to int", good);
 }
 
+FastDiv divisor_of(unsigned d) {
+    unsigned shift = 0;
+    while ((1ull << shift) < d) ++shift;
+    return {d, static_cast<unsigned>(((1ull << 32) * ((1ull << shift) - d)) / d + 1), shift};
+}
+
 void test_fast_div() {
     bool good = true;
     vector<int> x = {0, 1, 2, 3, 2147483647, 2147483646, 1073741824};
@@ -777,10 +783,7 @@ void test_fast_div() {
     const Buffer<int> in(x);
     Buffer<int> quotients(x.size()), remainders(x.size());
     for (const unsigned d : divisors) {
-        unsigned shift = 0;
-        while ((1ull << shift) < d) ++shift;
-        const unsigned multiplier = static_cast<unsigned>(((1ull << 32) * ((1ull << shift) - d)) / d + 1);
-        launch(fast_div_kernel, 4, 256, 0, FastDiv{d, multiplier, shift}, in.pointer, quotients.pointer, remainders.pointer, static_cast<int>(x.size()));
+        launch(fast_div_kernel, 4, 256, 0, divisor_of(d), in.pointer, quotients.pointer, remainders.pointer, static_cast<int>(x.size()));
         const vector<int> q = quotients.read(), r = remainders.read();
         for (size_t i = 0; i < x.size(); ++i) {
             good &= q[i] == static_cast<int>(static_cast<unsigned>(x[i]) / d) && r[i] == static_cast<int>(static_cast<unsigned>(x[i]) % d);
@@ -789,11 +792,100 @@ void test_fast_div() {
     check("FastDiv, " + std::to_string(divisors.size()) + " divisors", good);
 }
 
+// ---- realigned copies
+
+// Elements of a tensor within memory that begins so many elements before it; axes from the outermost, the last stride is 1.
+struct Strided {
+    vector<int> sizes, strides;
+    int first;
+
+    int rows() const {
+        int rows = 1;
+        for (size_t axis = 0; axis + 1 < sizes.size(); ++axis) rows *= sizes[axis];
+        return rows;
+    }
+    int row(int index) const {
+        int place = first;
+        for (size_t axis = sizes.size() - 1; axis-- > 0; index /= sizes[axis]) place += index % sizes[axis] * strides[axis];
+        return place;
+    }
+    // One past the last element.
+    int end() const {
+        int end = first + 1;
+        for (size_t axis = 0; axis < sizes.size(); ++axis) end += (sizes[axis] - 1) * strides[axis];
+        return end;
+    }
+};
+
+template <class T>
+void test_realign(const string& name, const vector<Strided>& tensors) {
+    constexpr int per_block = 256 * 4, bytes = static_cast<int>(sizeof(T));
+    Realignment all{};
+    int blocks = 0;
+    vector<vector<T>> sources, expected;
+    vector<Buffer<T>*> in, out;
+    for (const Strided& tensor : tensors) {
+        const int columns = tensor.sizes.back(), pitch = (columns * bytes + 15) / 16 * 16 / bytes;
+        sources.push_back(random_values<T>(tensor.end()));
+        in.push_back(new Buffer<T>(sources.back()));
+        out.push_back(new Buffer<T>(random_values<T>(static_cast<size_t>(tensor.rows() * pitch + 64), 2, 3)));
+        expected.push_back(out.back()->read());
+        for (int row = 0; row < tensor.rows(); ++row) {
+            for (int col = 0; col < columns; ++col) expected.back()[row * pitch + col] = sources.back()[tensor.row(row) + col];
+        }
+        Realigned& entry = all.tensors[all.count++];
+        entry.source = reinterpret_cast<const unsigned char*>(in.back()->pointer + tensor.first);
+        entry.end = reinterpret_cast<const unsigned char*>(in.back()->pointer + tensor.end());
+        entry.target = reinterpret_cast<unsigned char*>(out.back()->pointer);
+        entry.first_block = blocks;
+        entry.chunks = tensor.rows() * pitch * bytes / 16;
+        entry.row_bytes = columns * bytes;
+        entry.row_chunks = divisor_of(pitch * bytes / 16);
+        entry.axes = std::max<int>(static_cast<int>(tensor.sizes.size()) - 1, 1);
+        for (int axis = 0; axis + 1 < static_cast<int>(tensor.sizes.size()); ++axis) {
+            const size_t from = tensor.sizes.size() - 2 - axis;
+            if (axis + 1 < entry.axes) entry.sizes[axis] = divisor_of(tensor.sizes[from]);
+            entry.strides[axis] = static_cast<long long>(tensor.strides[from]) * bytes;
+        }
+        blocks += (entry.chunks + per_block - 1) / per_block;
+    }
+    launch(realign_kernel, blocks, 256, 0, all);
+    bool good = true;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        const vector<T> result = out[i]->read();
+        const int columns = tensors[i].sizes.back(), pitch = (columns * bytes + 15) / 16 * 16 / bytes;
+        for (size_t at = 0; at < result.size(); ++at) {
+            const bool filler = at < static_cast<size_t>(tensors[i].rows() * pitch) && static_cast<int>(at) % pitch >= columns;
+            good &= filler || equal_bits(result[at], expected[i][at]);
+        }
+        delete in[i];
+        delete out[i];
+    }
+    check("realign " + name_of<T>() + ", " + name, good);
+}
+
+void test_realigned_copies() {
+    for (int first = 0; first < 8; ++first) {
+        const string name = ", from element " + std::to_string(first);
+        test_realign<f16>("rows of 67" + name, {{{40, 67}, {67, 1}, first}});
+        test_realign<f16>("rows of 3" + name, {{{2, 31, 17, 3}, {31 * 17 * 3, 17 * 3, 3, 1}, first}});
+        test_realign<float>("rows of 5" + name, {{{9, 30, 5}, {150, 5, 1}, first}});
+    }
+    test_realign<f16>("one element", {{{1}, {1}, 3}});
+    test_realign<f16>("rank 1", {{{1000}, {1}, 1}});
+    test_realign<f16>("rows with gaps", {{{33, 130}, {139, 1}, 5}});
+    test_realign<f16>("aligned rows", {{{33, 64}, {64, 1}, 0}});
+    test_realign<f16>("one row, again and again", {{{33, 67}, {0, 1}, 1}});
+    test_realign<bf16>("axes in another order", {{{5, 3, 7, 2, 11, 9}, {99, 10 * 495 + 1, 3 * 5 * 990 + 5, 495, 9, 1}, 1}});
+    test_realign<f16>("four tensors", {{{300, 67}, {67, 1}, 0}, {{7, 1030}, {1031, 1}, 1}, {{5000, 3}, {3, 1}, 2}, {{1, 1}, {1, 1}, 3}});
+}
+
 }  // namespace
 
 int main() {
     test_conversions();
     test_fast_div();
+    test_realigned_copies();
     test_functions();
     test_layouts();
     test_shared_tiles<16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512>();

@@ -1,0 +1,128 @@
+// Copies of tensors whose rows begin at multiples of 16 bytes, as TMA wants them, for those whose rows do not.
+//
+//     source   abcdefghijklmnopqrstu      rows of 7 elements, one behind the other
+//     target   abcdefg.hijklmn.opqrstu.   rows of whole chunks of 16 bytes; what fills the last chunk of each is not read
+//
+// One launch copies several tensors. Each thread makes chunks of the targets, from the aligned 16 bytes of the source that hold
+// their bytes.
+#pragma once
+
+#include "tracea/fast_div.cuh"
+#include "tracea/words.cuh"
+
+namespace tracea {
+
+// A tensor, its bytes, and where its copy goes. The launch lays these out field by field.
+struct Realigned {
+    static constexpr int most_axes = 5;
+
+    const unsigned char* source;
+    const unsigned char* end;  // one past the last byte of the source
+    unsigned char* target;
+    int first_block;     // of the grid
+    int chunks;          // of the target
+    int row_bytes;       // of the source
+    FastDiv row_chunks;  // chunks of a row of the target
+    // Rows run over these axes, from the innermost: all sizes but the last one's, and strides in bytes.
+    int axes;
+    FastDiv sizes[most_axes - 1];
+    long long strides[most_axes];
+
+    __device__ __forceinline__ const unsigned char* row(int index) const {
+        const unsigned char* pointer = source;
+#pragma unroll 1
+        for (int axis = 0; axis + 1 < axes; ++axis) {
+            int outer, inner;
+            sizes[axis].divmod(index, outer, inner);
+            pointer += inner * strides[axis];
+            index = outer;
+        }
+        return pointer + index * strides[axes - 1];
+    }
+};
+static_assert(sizeof(Realigned) == 144, "as the launch lays it out");
+
+struct Realignment {
+    static constexpr int most_tensors = 4;
+
+    int count;
+    Realigned tensors[most_tensors];
+};
+static_assert(sizeof(Realignment) == 584, "as the launch lays it out");
+
+// Of global memory that nobody writes meanwhile.
+__device__ __forceinline__ Words<16> load_constant_words(const unsigned char* pointer) {
+    const uint4 v = __ldg(reinterpret_cast<const uint4*>(pointer));
+    return {{v.x, v.y, v.z, v.w}};
+}
+
+// 16 of the 32 bytes, from the one at `first` < 16 on.
+__device__ __forceinline__ Words<16> bytes_from(const Words<16>& lower, const Words<16>& upper, int first) {
+    unsigned word[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        word[i] = lower.word[i];
+        word[i + 4] = upper.word[i];
+    }
+#pragma unroll
+    for (int i = 0; i < 6; ++i) word[i] = first & 8 ? word[i + 2] : word[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) word[i] = first & 4 ? word[i + 1] : word[i];
+    Words<16> bytes;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) bytes.word[i] = __funnelshift_r(word[i], word[i + 1], first % 4 * 8);
+    return bytes;
+}
+
+// What a chunk of the target is made of.
+struct RealignedPiece {
+    const unsigned char* from;
+    int bytes;  // that exist, 0 past the last chunk
+
+    __device__ __forceinline__ int first() const { return static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16); }
+    __device__ __forceinline__ const unsigned char* lower() const { return from - first(); }
+    __device__ __forceinline__ bool straddles() const { return first() + bytes > 16; }
+    // Whether the aligned bytes around it are the tensor's own: at its ends they may lie outside of its memory.
+    __device__ __forceinline__ bool inside(const Realigned& tensor) const {
+        return lower() >= tensor.source && lower() + (straddles() ? 32 : 16) <= tensor.end;
+    }
+};
+
+__device__ __forceinline__ RealignedPiece piece_of(const Realigned& tensor, int chunk) {
+    if (chunk >= tensor.chunks) return {tensor.source, 0};
+    int row, place;
+    tensor.row_chunks.divmod(chunk, row, place);
+    return {tensor.row(row) + place * 16, min(tensor.row_bytes - place * 16, 16)};
+}
+
+// Each thread makes CHUNKS chunks, neighbouring threads neighbouring ones; their loads are in flight together.
+template <int THREADS, int CHUNKS>
+__device__ __forceinline__ void realign(const Realignment& all) {
+    int at = 0;
+    while (at + 1 < all.count && static_cast<int>(blockIdx.x) >= all.tensors[at + 1].first_block) ++at;
+    const Realigned& tensor = all.tensors[at];
+    const int first = (static_cast<int>(blockIdx.x) - tensor.first_block) * (THREADS * CHUNKS) + static_cast<int>(threadIdx.x);
+    RealignedPiece piece[CHUNKS];
+    Words<16> lower[CHUNKS], upper[CHUNKS];
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        piece[i] = piece_of(tensor, first + i * THREADS);
+        lower[i] = upper[i] = zero_words<16>();
+        if (piece[i].bytes > 0 && piece[i].inside(tensor)) {
+            lower[i] = load_constant_words(piece[i].lower());
+            if (piece[i].straddles()) upper[i] = load_constant_words(piece[i].lower() + 16);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        unsigned char* const to = tensor.target + (first + i * THREADS) * 16ll;
+        if (piece[i].bytes > 0 && piece[i].inside(tensor)) {
+            store_words<16>(to, bytes_from(lower[i], upper[i], piece[i].first()));
+        } else {
+#pragma unroll 1
+            for (int byte = 0; byte < piece[i].bytes; ++byte) to[byte] = piece[i].from[byte];
+        }
+    }
+}
+
+}  // namespace tracea
