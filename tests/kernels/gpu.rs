@@ -1,4 +1,5 @@
-//! On a GPU, against the kernel's own f64 form and the naive loops: under every schedule, every size, dense and strided.
+//! On a GPU, against the kernel's own f64 form and the naive loops: under every schedule, every size, dense and strided, and with
+//! operands read as they lie where they would be copied first.
 
 use crate::case::{Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -43,16 +44,18 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
     }
     for schedule in &schedules {
         for sizes in subject.sizes.all() {
-            for strided in [false, true] {
+            for (strided, may_copy) in [(false, true), (true, true), (true, false)] {
                 let setting = Setting::new(device, &sizes, strided);
                 let mut verify = |launch: Launch<'_>| {
-                    launch.schedule(schedule.as_str()).verify_with(Verify::All)?;
+                    let launch = launch.schedule(schedule.as_str());
+                    let launch = if may_copy { launch } else { launch.without_copies() };
+                    launch.verify_with(Verify::All)?;
                     Ok(())
                 };
                 let outcome = (subject.case)(&setting, &mut verify).and_then(|outcome| outcome.compare());
                 outcome.map_err(|failed| {
                     let message = failed.message().unwrap_or_default();
-                    format!("{schedule}: {sizes:?}, strided {strided}: {message}")
+                    format!("{schedule}: {sizes:?}, strided {strided}, copies {may_copy}: {message}")
                 })?;
             }
         }

@@ -1,8 +1,9 @@
-//! Room on a device where the blocks of a launch leave parts of sums for one another.
+//! A stream's own memory on a device: room where the blocks of a launch leave parts of sums for one another, and room for copies.
 
 use super::driver::Checked;
 use super::gpu::Gpu;
 use super::memory::CudaBlock;
+use super::room::{Room, Rooms};
 use crate::error::Result;
 use cudarc::driver::{CudaStream, result};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,6 +21,7 @@ pub(crate) struct Workspace(Arc<Inner>);
 struct Inner {
     block: OnceLock<CudaBlock>,
     making: Mutex<()>,
+    rooms: Rooms,
 }
 
 impl Workspace {
@@ -30,6 +32,11 @@ impl Workspace {
             None => self.make(gpu, stream)?,
         };
         Ok((block.address(), block.address() + 4 * MOST_TILES))
+    }
+
+    /// Room for copies of so many bytes, while it is held; nothing where there is none.
+    pub fn room(&self, gpu: &'static Gpu, stream: &Arc<CudaStream>, bytes: u64) -> Option<Room<'_>> {
+        self.0.rooms.take(gpu, stream, bytes)
     }
 
     fn make(&self, gpu: &'static Gpu, stream: &Arc<CudaStream>) -> Result<&CudaBlock> {

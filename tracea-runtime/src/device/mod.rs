@@ -152,7 +152,7 @@ impl Device {
         }
     }
 
-    /// Where launches on this device's stream leave parts of sums.
+    /// Memory of this device's stream for parts of sums and for copies.
     pub(crate) fn workspace(&self) -> Option<&Workspace> {
         match &self.place {
             Place::Cpu => None,

@@ -26,7 +26,7 @@ impl Launch<'_> {
     pub fn chosen(&self) -> Result<String> {
         let checks = self.checks()?;
         match checks.device.gpu() {
-            Some(gpu) => Ok(print_schedule(self.variant(gpu, checks.instance, &checks.sizes)?.1)),
+            Some(gpu) => Ok(print_schedule(self.variant(gpu, &checks, self.may_copy)?.variant)),
             None => Ok("cpu".to_owned()),
         }
     }
@@ -42,7 +42,7 @@ impl Launch<'_> {
     pub fn source(&self) -> Result<String> {
         let checks = self.checks()?;
         let variant = match checks.device.gpu() {
-            Some(gpu) => self.variant(gpu, checks.instance, &checks.sizes)?.1,
+            Some(gpu) => self.variant(gpu, &checks, self.may_copy)?.variant,
             None => checks.instance.variants.first().ok_or_else(|| self.no_source())?,
         };
         Ok(render_source(checks.instance, variant))
@@ -50,7 +50,7 @@ impl Launch<'_> {
 
     fn explain_gpu(&self, out: &mut String, gpu: &'static Gpu) -> Result<()> {
         let checks = self.checks()?;
-        let plan = self.plan(&checks, gpu)?;
+        let plan = self.plan(&checks, gpu, self.may_copy)?;
         let loaded = self.loaded(&checks, &plan, gpu)?;
         let variant = plan.variant;
         write_schedule(out, variant);
@@ -82,6 +82,18 @@ impl Launch<'_> {
             .collect();
         if !windows.is_empty() {
             let _ = writeln!(out, "  windows    {}", windows.join(", "));
+        }
+        if !plan.copies.is_empty() {
+            let names = plan.copies.iter().filter_map(|copied| self.kernel.tensors.get(copied.tensor));
+            let moved = plan.copies.moved_bytes() as f64;
+            let _ = writeln!(
+                out,
+                "  copies     {} first, to rows that TMA can fetch: {:.2} MiB over the bus, {:.4} ms at {:.2} TB/s",
+                names.map(|def| def.name).collect::<Vec<_>>().join(", "),
+                moved / f64::from(1 << 20),
+                moved / gpu.bandwidth.max(1.0) * 1e3,
+                gpu.bandwidth / 1e12
+            );
         }
         let bytes = bytes_moved(self.tensors.iter()) as f64;
         let _ = writeln!(

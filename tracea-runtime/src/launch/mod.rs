@@ -1,17 +1,22 @@
 //! A launch: a kernel with its arguments, checked, run, verified, timed or explained.
 //!
 //! ```text
-//! arguments ─check─▶ dims' sizes, device ─pick─▶ instance, variant ─slot─▶ loaded code ─params─▶ enqueued
+//! arguments ─check─▶ dims' sizes, device ─pick─▶ instance, variant ─copies─▶ operands ─slot─▶ loaded code ─params─▶ enqueued
 //!                                     └─ on the CPU: the host function, all cores
 //! ```
 //!
-//! Nothing is enqueued before all checks have passed. A warm launch allocates nothing, formats nothing and takes no lock.
+//! Nothing is enqueued before all checks have passed. A warm launch allocates nothing, formats nothing and takes no lock, but for the
+//! one of a stream's room where it copies operands first.
 
+mod alignment;
 mod arg;
 mod check;
+mod copies;
 mod explain;
+mod model;
 mod params;
 mod pick;
+mod realign;
 mod run;
 mod slot;
 mod tensor_map;
@@ -46,6 +51,7 @@ pub struct Launch<'t> {
     scalars: Scalars,
     host: HostKernel,
     schedule: ScheduleChoice,
+    may_copy: bool,
     device: Option<Device>,
     /// Tensors that are written are borrowed exclusively, so that two threads must not run one launch.
     not_shared: PhantomData<*mut ()>,
@@ -69,6 +75,7 @@ impl<'t> Launch<'t> {
             scalars: List::new(),
             host,
             schedule: ScheduleChoice::Best,
+            may_copy: true,
             device: None,
             not_shared: PhantomData,
         };
@@ -86,6 +93,14 @@ impl<'t> Launch<'t> {
     /// ignores it.
     pub fn schedule(mut self, choice: impl Into<ScheduleChoice>) -> Launch<'t> {
         self.schedule = choice.into();
+        self
+    }
+
+    /// Reads every operand where it lies. Otherwise a launch on a GPU whose TMA cannot fetch an operand, since its rows do not begin at
+    /// multiples of 16 bytes, copies it to rows that do where that is worth its time: into memory of the stream's own, which grows to 1
+    /// GiB at most and is kept for the next launch.
+    pub fn without_copies(mut self) -> Launch<'t> {
+        self.may_copy = false;
         self
     }
 

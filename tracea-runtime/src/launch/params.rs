@@ -25,7 +25,8 @@ pub(crate) struct Parameters {
 }
 
 /// Division by a number that is known at launch, as `device/fast_div.cuh` does it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FastDiv {
     pub divisor: u32,
     pub multiplier: u32,

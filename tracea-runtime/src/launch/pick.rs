@@ -1,11 +1,13 @@
 //! Which code runs: the instance by the selectors' values, the variant by the device and the caller's wish.
 
 use super::Launch;
+use super::alignment::Alignments;
 use super::check::Sizes;
-use super::params::{blocks, shared_bytes};
-use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
+use super::model::{Capacity, Operands, Prediction, prediction};
+use super::run::Checks;
+use crate::cuda::Gpu;
 use crate::error::{Error, Result};
-use crate::plan::{GridAxis, Instance, KernelDef, Key, Variant};
+use crate::plan::{Instance, KernelDef, Key, Variant};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -48,17 +50,19 @@ impl Launch<'_> {
         found.ok_or_else(|| no_instance(self.kernel, &self.keys.iter().collect::<Vec<Key>>()))
     }
 
-    pub(super) fn variant(
-        &self,
-        gpu: &Gpu,
-        instance: &'static Instance,
-        sizes: &Sizes,
-    ) -> Result<(usize, &'static Variant, u32)> {
+    pub(super) fn variant(&self, gpu: &Gpu, checks: &Checks<'_>, may_copy: bool) -> Result<Picked> {
+        let (instance, sizes) = (checks.instance, &checks.sizes);
+        let operands = Operands {
+            kernel: self.kernel,
+            tensors: &self.tensors,
+            alignments: Alignments::of(&self.tensors),
+            may_copy,
+        };
         let candidates = candidates(gpu, instance);
         let picked: Option<(usize, &'static Variant)> = match &self.schedule {
             ScheduleChoice::Best => {
-                if let Some((index, parts)) = ranked(gpu, instance, sizes) {
-                    return Ok((index, &instance.variants[index], parts));
+                if let Some(picked) = ranked(gpu, instance, sizes, &operands) {
+                    return Ok(picked);
                 }
                 None
             }
@@ -69,7 +73,7 @@ impl Launch<'_> {
             }),
         };
         if let Some((index, variant)) = picked {
-            return Ok((index, variant, prediction(variant, sizes, gpu).parts));
+            return Ok(Picked::of(index, variant, &prediction(variant, sizes, Capacity::of(gpu), &operands)));
         }
         let (kernel, device) = (self.kernel.name, gpu.to_string());
         let listed: Vec<String> =
@@ -99,92 +103,57 @@ impl Launch<'_> {
     }
 }
 
-/// The best variant for these sizes and its parts. Ranking takes microseconds, so each thread remembers what it ranked lately.
-fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes) -> Option<(usize, u32)> {
-    struct Ranked {
+/// What runs, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Picked {
+    pub index: usize,
+    pub variant: &'static Variant,
+    /// Into how many the loop is cut.
+    pub parts: u32,
+    /// Whether operands that TMA cannot fetch as they lie are copied first.
+    pub copies: bool,
+}
+
+impl Picked {
+    fn of(index: usize, variant: &'static Variant, said: &Prediction) -> Picked {
+        Picked { index, variant, parts: said.parts, copies: said.copies }
+    }
+}
+
+/// The best variant for these sizes and alignments. Ranking takes microseconds, so each thread remembers what it ranked lately.
+fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes, operands: &Operands<'_>) -> Option<Picked> {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    struct Asked {
         gpu: usize,
         instance: *const Instance,
         sizes: Sizes,
-        answer: Option<(usize, u32)>,
+        alignments: Alignments,
+        may_copy: bool,
     }
     const REMEMBERED: u64 = 64;
+    type Ranked = Option<(Asked, Option<Picked>)>;
     thread_local! {
-        static LATELY: RefCell<[Option<Ranked>; REMEMBERED as usize]> = const { RefCell::new([const { None }; REMEMBERED as usize]) };
+        static LATELY: RefCell<[Ranked; REMEMBERED as usize]> = const { RefCell::new([const { None }; REMEMBERED as usize]) };
     }
-    let key = (gpu.id, std::ptr::from_ref(instance));
+    let Operands { alignments, may_copy, .. } = *operands;
+    let asked = Asked { gpu: gpu.id, instance: std::ptr::from_ref(instance), sizes: *sizes, alignments, may_copy };
     let mut hasher = DefaultHasher::new();
-    (key, sizes).hash(&mut hasher);
+    asked.hash(&mut hasher);
     let at = (hasher.finish() % REMEMBERED) as usize;
     LATELY.with_borrow_mut(|lately| match &lately[at] {
-        Some(known) if (known.gpu, known.instance) == key && known.sizes == *sizes => known.answer,
+        Some((known, answer)) if *known == asked => *answer,
         _ => {
-            let all =
-                candidates(gpu, instance).map(|(index, variant)| (index, variant, prediction(variant, sizes, gpu)));
+            let capacity = Capacity::of(gpu);
+            let all = candidates(gpu, instance)
+                .map(|(index, variant)| (index, variant, prediction(variant, sizes, capacity, operands)));
             // The first of the equal ones: a portfolio's widest comes first.
             let best = all.min_by_key(|(_, variant, said)| (Reverse(newness(variant.target)), said.cycles));
-            let answer = best.map(|(index, _, said)| (index, said.parts));
-            lately[at] = Some(Ranked { gpu: key.0, instance: key.1, sizes: *sizes, answer });
+            let answer = best.map(|(index, variant, said)| Picked::of(index, variant, &said));
+            lately[at] = Some((asked, answer));
             answer
         }
     })
 }
-
-/// What the model says of a launch: its time, and into how many parts the loop is best cut.
-pub(super) struct Prediction {
-    pub cycles: u64,
-    pub parts: u32,
-}
-
-pub(super) fn prediction(variant: &Variant, sizes: &Sizes, gpu: &Gpu) -> Prediction {
-    let whole = Prediction { cycles: cycles_of(variant, sizes, gpu, 1), parts: 1 };
-    let Some(split) = variant.split else { return whole };
-    let tiles = count(variant.grid, sizes);
-    let room = PARTS_BYTES / (tiles.max(1) * u64::from(split.part_bytes)).max(1);
-    let steps = variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1);
-    let most = if tiles <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
-    // Doubling, and one and a half times that: 2, 3, 4, 6, 8, 12 …
-    let wanted = (1..).flat_map(|doubled| [1u64 << doubled, 3 << (doubled - 1)]).take_while(|parts| *parts <= most);
-    wanted.fold(whole, |best, parts| {
-        let cycles = cycles_of(variant, sizes, gpu, parts);
-        if cycles < best.cycles { Prediction { cycles, parts: parts as u32 } } else { best }
-    })
-}
-
-fn count(axes: &[GridAxis], sizes: &Sizes) -> u64 {
-    axes.iter().fold(1u64, |all, axis| all.saturating_mul(blocks(axis, sizes)))
-}
-
-/// As many waves as it takes, each as long as one block on its own, but no less than all the work that comes to one
-/// multiprocessor.
-fn cycles_of(variant: &Variant, sizes: &Sizes, gpu: &Gpu, parts: u64) -> u64 {
-    let (mut latency, mut work) = (u64::from(variant.cost.once), 0u64);
-    for step in variant.cost.steps {
-        // Loops are what is cut; what stands outside of them every part does.
-        let steps = if step.over.is_empty() { 1 } else { count(step.over, sizes).div_ceil(parts) };
-        latency = latency.saturating_add(u64::from(step.latency).saturating_mul(steps));
-        work = work.saturating_add(u64::from(step.work).saturating_mul(steps));
-    }
-    let each = count(variant.grid, sizes).saturating_mul(parts).div_ceil(u64::from(gpu.multiprocessors.max(1)));
-    let by_shared =
-        (gpu.block_shared_bytes + SHARED_OF_A_BLOCK) / (shared_bytes(variant, sizes, parts as u32) + SHARED_OF_A_BLOCK);
-    let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
-    let joining = match variant.split {
-        Some(split) if parts > 1 => {
-            latency = latency.saturating_add(LEAVING);
-            JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES
-        }
-        _ => 0,
-    };
-    each.div_ceil(resident).saturating_mul(latency).max(each.saturating_mul(work)).saturating_add(joining)
-}
-
-/// What the driver takes of a multiprocessor's shared memory for each block.
-const SHARED_OF_A_BLOCK: u32 = 1024;
-/// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
-/// block writes or reads in a cycle.
-const LEAVING: u64 = 1500;
-const JOINING: u64 = 1500;
-const JOINED_BYTES: u64 = 64;
 
 /// The variants that a device runs, with their positions among all.
 pub(super) fn candidates(

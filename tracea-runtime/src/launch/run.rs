@@ -1,13 +1,17 @@
 //! Runs a launch once: on the host, or on a device's stream.
 
 use super::Launch;
+use super::alignment::{Alignments, alignment_of, row_alignment_of};
 use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
+use super::copies::Copies;
 use super::params::{Cut, Given, Parameters, shared_bytes, tiles};
+use super::pick::Picked;
+use super::realign::Realign;
 use super::slot::LoadKey;
-use super::tensor_map::{alignment_of, merges, row_alignment_of};
+use super::tensor_map::merges;
 use super::window::Windows;
-use crate::cuda::{Checked, Gpu, LoadedKernel, Specialization, load};
+use crate::cuda::{Checked, Gpu, LoadedKernel, Room, Specialization, load};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::host::{HostArg, HostArray};
@@ -38,6 +42,8 @@ pub(crate) struct Plan {
     pub shared_bytes: u32,
     pub specialization: Specialization,
     pub windows: Windows,
+    /// Of operands, made before the kernel runs.
+    pub copies: Copies,
 }
 
 impl Launch<'_> {
@@ -106,37 +112,54 @@ impl Launch<'_> {
     }
 
     /// The code that a GPU would run, and how much of it.
-    pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu) -> Result<Plan> {
+    pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu, may_copy: bool) -> Result<Plan> {
         check_strides(self.kernel, &self.tensors)?;
-        let (variant_index, variant, parts) = self.variant(gpu, checks.instance, &checks.sizes)?;
+        let picked = self.variant(gpu, checks, may_copy)?;
+        let copies = match picked.copies {
+            true => Copies::of(self.kernel, picked.variant, &self.tensors, &Alignments::of(&self.tensors)),
+            false => Copies::none(),
+        };
+        let plan = self.plan_with(checks, gpu, picked, copies)?;
+        if !copies.is_empty() && picked.variant.windowed().any(|tensor| !plan.windows.fit(tensor)) {
+            // TMA cannot walk the windows anyway.
+            return self.plan_with(checks, gpu, picked, Copies::none());
+        }
+        Ok(plan)
+    }
+
+    fn plan_with(&self, checks: &Checks<'_>, gpu: &Gpu, picked: Picked, copies: Copies) -> Result<Plan> {
+        let Picked { index: variant_index, variant, parts, .. } = picked;
         let tiles = tiles(self.kernel.name, variant, &checks.sizes)?;
         let units = tiles * parts;
         let blocks = match variant.persistent {
             true => units.min(gpu.multiprocessors * variant.cost.resident.max(1)),
             false => units,
         };
+        // Where the room is does not matter yet.
+        let realigned = copies.in_room(0, &self.tensors);
+        let tensors = realigned.among(&self.tensors);
         let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
-            if let Some(raw) = self.tensors.get(tensor) {
+            if let Some(raw) = tensors.get(tensor) {
                 let alignment = if variant.whole_vectors { row_alignment_of(raw) } else { alignment_of(raw) };
                 specialization = specialization.aligned(tensor, alignment);
             }
         }
         for arg in variant.args {
             if let Arg::TensorMap { tensor, merged: merged @ 2.., .. } = *arg
-                && let Some(raw) = self.tensors.get(tensor)
+                && let Some(raw) = tensors.get(tensor)
                 && !merges(raw, merged)
             {
                 // What no map can say is written by threads, as what is aligned to less.
                 specialization = specialization.aligned(tensor, alignment_of(raw).min(BY_THREADS));
             }
         }
-        let windows = Windows::of(variant.windows, &checks.sizes, &self.tensors, &self.scalars);
+        let windows = Windows::of(variant.windows, &checks.sizes, &tensors, &self.scalars);
         for tensor in variant.windowed() {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
         let shared_bytes = shared_bytes(variant, &checks.sizes, parts);
-        Ok(Plan { variant, variant_index, parts, blocks, shared_bytes, specialization, windows })
+        Ok(Plan { variant, variant_index, parts, blocks, shared_bytes, specialization, windows, copies })
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
@@ -146,23 +169,35 @@ impl Launch<'_> {
     }
 
     fn enqueue(&self, checks: &Checks<'_>, gpu: &'static Gpu, stream: &Arc<CudaStream>) -> Result<()> {
-        let plan = self.plan(checks, gpu)?;
+        let mut plan = self.plan(checks, gpu, self.may_copy)?;
         if plan.blocks == 0 {
             return Ok(());
         }
-        let loaded = self.loaded(checks, &plan, gpu)?;
-        let cut = match (plan.parts, checks.device.workspace()) {
+        // Before the room is taken, since compiling takes long.
+        let mut loaded = self.loaded(checks, &plan, gpu)?;
+        let realign = if plan.copies.is_empty() { None } else { Some(Realign::loaded(gpu)?) };
+        let workspace = checks.device.workspace();
+        let room = match (realign, workspace) {
+            (Some(_), Some(workspace)) => workspace.room(gpu, stream, plan.copies.bytes()),
+            _ => None,
+        };
+        if realign.is_some() && room.is_none() {
+            plan = self.plan(checks, gpu, false)?;
+            loaded = self.loaded(checks, &plan, gpu)?;
+        }
+        let cut = match (plan.parts, workspace) {
             (2.., Some(workspace)) => {
                 let (arrivals, workspace) = workspace.addresses(gpu, stream)?;
                 Cut { parts: plan.parts, arrivals, workspace }
             }
             _ => Cut::WHOLE,
         };
+        let realigned = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &self.tensors);
         let mut parameters = Parameters::new();
         parameters.pack(&Given {
             variant: plan.variant,
             sizes: &checks.sizes,
-            tensors: &self.tensors,
+            tensors: &realigned.among(&self.tensors),
             scalars: &self.scalars,
             windows: &plan.windows,
             cut,
@@ -170,6 +205,10 @@ impl Launch<'_> {
         gpu.bind()?;
         for other in self.other_streams(stream) {
             stream.join(other).doing("ordering two streams")?;
+        }
+        if let (Some(realign), Some(room)) = (realign, &room) {
+            // SAFETY: as below. The room has as many bytes as was asked for, and is this launch's until the kernel is enqueued too.
+            unsafe { realign.enqueue(stream, &plan.copies, &self.tensors, room)? };
         }
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.
@@ -199,40 +238,4 @@ impl Launch<'_> {
 pub(crate) fn host_array(tensor: &RawTensor) -> Result<HostArray> {
     let (sizes, strides) = tensor.layout().padded();
     Ok(HostArray { address: tensor.start()?, dtype: tensor.dtype(), rank: tensor.layout().rank(), sizes, strides })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dtype::Dtype;
-    use crate::tensor::Layout;
-
-    #[test]
-    fn alignment_divides_address_and_outer_strides() {
-        let at = |address: usize, sizes: &[usize], strides: &[usize]| {
-            let start = std::ptr::without_provenance_mut(address);
-            let layout = Layout::strided(sizes, strides).unwrap();
-            alignment_of(&RawTensor::borrowing(Dtype::F16, layout, start, Device::cpu()))
-        };
-        assert_eq!(at(0x1000, &[8, 64], &[64, 1]), 16);
-        assert_eq!(at(0x1000, &[8, 67], &[67, 1]), 2);
-        assert_eq!(at(0x1000, &[8, 68], &[68, 1]), 8);
-        assert_eq!(at(0x1004, &[8, 64], &[64, 1]), 4);
-        assert_eq!(at(0x1000, &[1, 67], &[67, 1]), 16);
-        assert_eq!(at(0x1000, &[67], &[1]), 16);
-        assert_eq!(at(0x1002, &[67], &[1]), 2);
-    }
-
-    #[test]
-    fn alignment_of_rows_divides_their_ends() {
-        let at = |sizes: &[usize], strides: &[usize]| {
-            let start = std::ptr::without_provenance_mut(0x1000);
-            let layout = Layout::strided(sizes, strides).unwrap();
-            row_alignment_of(&RawTensor::borrowing(Dtype::F16, layout, start, Device::cpu()))
-        };
-        assert_eq!(at(&[8, 64], &[64, 1]), 16);
-        assert_eq!(at(&[8, 68], &[72, 1]), 8);
-        assert_eq!(at(&[8, 67], &[72, 1]), 2);
-        assert_eq!(at(&[], &[]), 16);
-    }
 }

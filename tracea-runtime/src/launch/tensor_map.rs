@@ -1,5 +1,6 @@
 //! Tensor maps: what TMA needs to know of a tensor (CUDA driver API, "Tensor Map Object Management").
 
+use super::alignment::{TMA_ALIGNMENT, alignment_of};
 use super::window::Corners;
 use crate::cuda::Checked;
 use crate::dtype::Dtype;
@@ -11,35 +12,13 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
 /// Ranks that a tensor map takes.
-const MOST_AXES: usize = 5;
-/// TMA reads rows that begin on multiples of 16 bytes.
-const ALIGNMENT: u32 = 16;
+pub(super) const MOST_AXES: usize = 5;
 
 const INTERLEAVE: sys::CUtensorMapInterleave = sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE;
 const SWIZZLE: sys::CUtensorMapSwizzle = sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B;
 const PROMOTION: sys::CUtensorMapL2promotion = sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
 /// Zeros outside.
 const FILL: sys::CUtensorMapFloatOOBfill = sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
-
-/// The alignment that a tensor's machine code is made for: the largest of 16, 8, 4, 2, 1 that divides the address and, in bytes,
-/// every stride but the last.
-pub(super) fn alignment_of(tensor: &RawTensor) -> u32 {
-    let layout = tensor.layout();
-    let outer = layout.rank().saturating_sub(1);
-    let axes = layout.sizes().iter().zip(layout.strides()).take(outer).filter(|(size, _)| **size > 1);
-    let all = axes.fold(16 | tensor.device_address(), |all, (_, stride)| {
-        // A repeated row has no stride that a tensor map could hold, so its code is the one that needs none.
-        let bytes = (stride * tensor.dtype().bytes()) as u64;
-        all | if bytes == 0 { 8 } else { bytes }
-    });
-    1 << all.trailing_zeros()
-}
-
-/// The same, where it must divide the end of each row too.
-pub(super) fn row_alignment_of(tensor: &RawTensor) -> u32 {
-    let end = tensor.layout().sizes().last().map_or(0, |size| size * tensor.dtype().bytes());
-    1 << (alignment_of(tensor) as usize | end).trailing_zeros()
-}
 
 /// A tensor map as a kernel takes it.
 pub(super) type TensorMap = [u8; 128];
@@ -59,7 +38,7 @@ struct Described {
 /// Whether TMA can fetch from the tensor.
 pub(super) fn fetchable(tensor: &RawTensor) -> bool {
     let layout = tensor.layout();
-    alignment_of(tensor) >= ALIGNMENT && layout.rank() <= MOST_AXES && !layout.sizes().contains(&0)
+    alignment_of(tensor) >= TMA_ALIGNMENT && layout.rank() <= MOST_AXES && !layout.sizes().contains(&0)
 }
 
 /// Size and stride of the leading axes as one; nothing where steps along it would not be even.
@@ -79,7 +58,7 @@ pub(super) fn merges(tensor: &RawTensor, merged: usize) -> bool {
 
 fn described(tensor: &RawTensor, merged: usize) -> Option<Described> {
     let layout = tensor.layout();
-    if alignment_of(tensor) < ALIGNMENT || layout.sizes().contains(&0) || merged > layout.rank() {
+    if alignment_of(tensor) < TMA_ALIGNMENT || layout.sizes().contains(&0) || merged > layout.rank() {
         return None;
     }
     let first = merged_axis(tensor, merged)?;
@@ -95,7 +74,7 @@ fn described(tensor: &RawTensor, merged: usize) -> Option<Described> {
         if at > 0 {
             let bytes = (stride * tensor.dtype().bytes()) as u64;
             // The stride of an axis of one element is never taken; the driver still asks for a multiple of 16.
-            strides[at - 1] = if sizes[at] == 1 { u64::from(ALIGNMENT) } else { bytes };
+            strides[at - 1] = if sizes[at] == 1 { u64::from(TMA_ALIGNMENT) } else { bytes };
         }
     }
     let dtype = match tensor.dtype() {

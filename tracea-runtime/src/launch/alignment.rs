@@ -1,0 +1,98 @@
+//! What tensors are aligned to: their addresses, and from row to row.
+
+use super::arg::MAX_TENSORS;
+use super::check::Tensors;
+use crate::tensor::RawTensor;
+
+/// TMA reads rows that begin on multiples of 16 bytes.
+pub(super) const TMA_ALIGNMENT: u32 = 16;
+
+/// The alignment that a tensor's machine code is made for: the largest of 16, 8, 4, 2, 1 that divides the address and, in bytes,
+/// every stride but the last.
+pub(super) fn alignment_of(tensor: &RawTensor) -> u32 {
+    let layout = tensor.layout();
+    let outer = layout.rank().saturating_sub(1);
+    let axes = layout.sizes().iter().zip(layout.strides()).take(outer).filter(|(size, _)| **size > 1);
+    let all = axes.fold(u64::from(TMA_ALIGNMENT) | tensor.device_address(), |all, (_, stride)| {
+        // A repeated row has no stride that a tensor map could hold, so its code is the one that needs none.
+        let bytes = (stride * tensor.dtype().bytes()) as u64;
+        all | if bytes == 0 { 8 } else { bytes }
+    });
+    1 << all.trailing_zeros()
+}
+
+/// The same, where it must divide the end of each row too.
+pub(super) fn row_alignment_of(tensor: &RawTensor) -> u32 {
+    let end = tensor.layout().sizes().last().map_or(0, |size| size * tensor.dtype().bytes());
+    1 << (alignment_of(tensor) as usize | end).trailing_zeros()
+}
+
+/// Of a launch's tensors, by position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Alignments([u8; MAX_TENSORS]);
+
+impl Alignments {
+    pub fn of(tensors: &Tensors<'_>) -> Alignments {
+        let mut alignments = [TMA_ALIGNMENT as u8; MAX_TENSORS];
+        for (slot, tensor) in alignments.iter_mut().zip(tensors.iter()) {
+            *slot = alignment_of(tensor) as u8;
+        }
+        Alignments(alignments)
+    }
+
+    pub fn get(&self, tensor: usize) -> u32 {
+        self.0.get(tensor).map_or(1, |alignment| u32::from(*alignment))
+    }
+
+    /// The same where this tensor is copied to aligned rows.
+    pub fn realigned(mut self, tensor: usize) -> Alignments {
+        if let Some(slot) = self.0.get_mut(tensor) {
+            *slot = TMA_ALIGNMENT as u8;
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::dtype::Dtype;
+    use crate::tensor::Layout;
+
+    fn tensor(address: usize, sizes: &[usize], strides: &[usize]) -> RawTensor {
+        let start = std::ptr::without_provenance_mut(address);
+        RawTensor::borrowing(Dtype::F16, Layout::strided(sizes, strides).unwrap(), start, Device::cpu())
+    }
+
+    #[test]
+    fn alignment_divides_address_and_outer_strides() {
+        let at = |address, sizes: &[usize], strides: &[usize]| alignment_of(&tensor(address, sizes, strides));
+        assert_eq!(at(0x1000, &[8, 64], &[64, 1]), 16);
+        assert_eq!(at(0x1000, &[8, 67], &[67, 1]), 2);
+        assert_eq!(at(0x1000, &[8, 68], &[68, 1]), 8);
+        assert_eq!(at(0x1004, &[8, 64], &[64, 1]), 4);
+        assert_eq!(at(0x1000, &[1, 67], &[67, 1]), 16);
+        assert_eq!(at(0x1000, &[67], &[1]), 16);
+        assert_eq!(at(0x1002, &[67], &[1]), 2);
+    }
+
+    #[test]
+    fn alignment_of_rows_divides_their_ends() {
+        let at = |sizes: &[usize], strides: &[usize]| row_alignment_of(&tensor(0x1000, sizes, strides));
+        assert_eq!(at(&[8, 64], &[64, 1]), 16);
+        assert_eq!(at(&[8, 68], &[72, 1]), 8);
+        assert_eq!(at(&[8, 67], &[72, 1]), 2);
+        assert_eq!(at(&[], &[]), 16);
+    }
+
+    #[test]
+    fn each_tensor_has_an_alignment_of_its_own() {
+        let (a, b) = (tensor(0x1000, &[8, 67], &[67, 1]), tensor(0x1000, &[8, 68], &[68, 1]));
+        let mut tensors = Tensors::new();
+        [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
+        let alignments = Alignments::of(&tensors);
+        assert_eq!([0, 1].map(|tensor| alignments.get(tensor)), [2, 8]);
+        assert_eq!([0, 1].map(|tensor| alignments.realigned(0).get(tensor)), [16, 8]);
+    }
+}

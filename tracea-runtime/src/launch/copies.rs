@@ -1,0 +1,273 @@
+//! Operands that a launch copies first, since TMA cannot fetch them as they lie: to rows that begin at multiples of 16 bytes.
+//!
+//! ```text
+//! a (8191, 8191) of f16, rows of 16382 bytes ─realign─▶ the stream's room: rows of 16384 bytes, all sizes as they were ─TMA─▶ tiles
+//! ```
+//! A copy costs memory's bandwidth once; what it saves are a warpgroup's threads that would copy each tile through registers.
+
+use super::alignment::{Alignments, TMA_ALIGNMENT};
+use super::arg::List;
+use super::check::Tensors;
+use super::tensor_map::MOST_AXES;
+use crate::cuda::MOST_ROOM;
+use crate::plan::{Arg, KernelDef, Variant};
+use crate::tensor::{Layout, RawTensor};
+
+/// Of one launch: what `device/realign.cuh` takes.
+pub(super) const MOST_COPIES: usize = 4;
+
+/// Bytes, read and written, that copying moves in a cycle for each multiprocessor: 3.5 TB/s of an H200 at 1.75 GHz.
+const MOVED_BYTES: u64 = 15;
+/// Cycles from one kernel's end to the next one's full speed: 3 µs.
+const LAUNCH: u64 = 5000;
+
+/// The copies of a launch, one behind the other in the room.
+#[derive(Clone, Copy)]
+pub(crate) struct Copies {
+    copies: List<Copied, MOST_COPIES>,
+    /// That they take.
+    bytes: u64,
+    /// That are read and written.
+    moved: u64,
+}
+
+/// A tensor's copy.
+#[derive(Clone, Copy)]
+pub(super) struct Copied {
+    pub tensor: usize,
+    /// Sizes are the tensor's.
+    pub layout: Layout,
+    /// Bytes from the room's begin.
+    pub offset: u64,
+}
+
+/// A launch's tensors, with copies in the place of those that are copied.
+pub(super) struct Realigned([Option<(usize, RawTensor)>; MOST_COPIES]);
+
+impl Copies {
+    pub fn none() -> Copies {
+        Copies { copies: List::new(), bytes: 0, moved: 0 }
+    }
+
+    /// Of all operands that the variant would fetch by TMA and whose alignment is in the way; none where one of them cannot be copied,
+    /// since tiles that come together come by the same way.
+    pub fn of(kernel: &KernelDef, variant: &Variant, tensors: &Tensors<'_>, alignments: &Alignments) -> Copies {
+        let mut all = Copies::none();
+        for arg in variant.args {
+            let tensor = match *arg {
+                Arg::TensorMap { tensor, .. } => tensor,
+                Arg::WindowMap(window) => match variant.windows.get(window) {
+                    Some(window) => window.tensor,
+                    None => continue,
+                },
+                _ => continue,
+            };
+            let is_input = kernel.tensors.get(tensor).is_some_and(|def| def.reads && !def.writes);
+            if !is_input || alignments.get(tensor) >= TMA_ALIGNMENT || all.has(tensor) {
+                continue;
+            }
+            match tensors.get(tensor).and_then(|raw| all.with(tensor, raw)) {
+                Some(more) => all = more,
+                None => return Copies::none(),
+            }
+        }
+        all
+    }
+
+    fn with(mut self, tensor: usize, raw: &RawTensor) -> Option<Copies> {
+        let bytes = raw.dtype().bytes();
+        let layout = realigned(raw.layout(), bytes)?;
+        self.copies.push(Copied { tensor, layout, offset: self.bytes });
+        let room = layout.sizes().first().zip(layout.strides().first()).map_or(0, |(size, stride)| size * stride);
+        let room = (room * bytes).next_multiple_of(TMA_ALIGNMENT as usize) as u64;
+        self.bytes += room;
+        self.moved += room + (raw.layout().elements() * bytes) as u64;
+        (self.copies.len() <= MOST_COPIES && self.bytes <= MOST_ROOM).then_some(self)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.copies.len() == 0
+    }
+
+    pub fn has(&self, tensor: usize) -> bool {
+        self.iter().any(|copied| copied.tensor == tensor)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Copied> + '_ {
+        self.copies.iter()
+    }
+
+    /// Of the room.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Read and written.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved
+    }
+
+    /// What making them takes, in clock cycles.
+    pub fn cycles(&self, multiprocessors: u32) -> u64 {
+        LAUNCH + self.moved / (MOVED_BYTES * u64::from(multiprocessors))
+    }
+
+    /// As tensors, where the room is at this address.
+    pub(super) fn in_room(&self, address: u64, tensors: &Tensors<'_>) -> Realigned {
+        let mut realigned = Realigned([const { None }; MOST_COPIES]);
+        for (slot, Copied { tensor, layout, offset }) in realigned.0.iter_mut().zip(self.iter()) {
+            *slot = tensors.get(tensor).map(|raw| {
+                let start = std::ptr::without_provenance_mut((address + offset) as usize);
+                (tensor, RawTensor::borrowing(raw.dtype(), layout, start, raw.device().clone()))
+            });
+        }
+        realigned
+    }
+}
+
+impl Realigned {
+    pub fn among<'a>(&'a self, tensors: &Tensors<'a>) -> Tensors<'a> {
+        let mut all = Tensors::new();
+        for (position, tensor) in tensors.iter().enumerate() {
+            let copy = self.0.iter().flatten().find(|(copied, _)| *copied == position);
+            all.push(copy.map_or(tensor, |(_, copy)| copy));
+        }
+        all
+    }
+}
+
+/// Row-major, each row at a multiple of 16 bytes; nothing where a copy would be of no use or could not be counted.
+fn realigned(layout: &Layout, element_bytes: usize) -> Option<Layout> {
+    let (rank, sizes) = (layout.rank(), layout.sizes());
+    if !(1..=MOST_AXES).contains(&rank) || layout.is_empty() {
+        return None;
+    }
+    let mut strides = [1; MOST_AXES];
+    let mut next = sizes[rank - 1].checked_next_multiple_of(TMA_ALIGNMENT as usize / element_bytes)?;
+    for axis in (0..rank - 1).rev() {
+        strides[axis] = next;
+        next = next.checked_mul(sizes[axis])?;
+    }
+    (next as u64 <= MOST_ROOM).then_some(())?;
+    Layout::strided(sizes, &strides[..rank]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::dtype::Dtype;
+    use crate::launch::tensor_map::{fetchable, merges};
+    use crate::plan::{Cost, TensorDef, Window};
+
+    const BOXES: &[u32] = &[128, 64];
+
+    static KERNEL: KernelDef = KernelDef {
+        name: "product",
+        file: "product.rs",
+        line: 1,
+        dims: &[],
+        tensors: &[input("a", 0), input("b", 1), input("bias", 2), TensorDef { writes: true, ..input("c", 3) }],
+        scalars: &[],
+        selectors: &[],
+        instances: &[],
+    };
+
+    const fn input(name: &'static str, position: usize) -> TensorDef {
+        TensorDef { name, position, dtype: None, dims: &[0, 1], reads: true, writes: false }
+    }
+
+    const fn map(tensor: usize) -> Arg {
+        Arg::TensorMap { tensor, merged: 1, boxes: BOXES }
+    }
+
+    /// Fetches `a` by windows and `b` by boxes, reads `bias`, writes `c` by boxes.
+    const VARIANT: Variant = Variant {
+        target: "sm_90a",
+        schedule: "",
+        why: "",
+        source: "",
+        entry: "product",
+        threads: 384,
+        persistent: true,
+        shared_bytes: 0,
+        kept: None,
+        split: None,
+        grid: &[],
+        cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
+        args: &[Arg::Pointer(2), Arg::WindowMap(0), map(1), map(1), map(3)],
+        aligned: &[0, 1, 2, 3],
+        whole_vectors: false,
+        windows: &[Window { tensor: 0, rows: 128, channels: 64, axes: &[] }],
+        max_registers: 255,
+        promised_sass: &[],
+    };
+
+    fn tensor(dtype: Dtype, address: usize, sizes: &[usize], strides: &[usize]) -> RawTensor {
+        let start = std::ptr::without_provenance_mut(address);
+        RawTensor::borrowing(dtype, Layout::strided(sizes, strides).unwrap(), start, Device::cpu())
+    }
+
+    fn dense(sizes: &[usize]) -> RawTensor {
+        tensor(Dtype::F16, 0x1000, sizes, Layout::contiguous(sizes).unwrap().strides())
+    }
+
+    fn copies(tensors: [&RawTensor; 4]) -> Vec<(usize, Vec<usize>, u64)> {
+        with_copies(tensors, |copies, _| {
+            copies.iter().map(|copied| (copied.tensor, copied.layout.strides().to_vec(), copied.offset)).collect()
+        })
+    }
+
+    fn with_copies<R>(tensors: [&RawTensor; 4], look: impl FnOnce(&Copies, &Tensors<'_>) -> R) -> R {
+        let mut list = Tensors::new();
+        tensors.into_iter().for_each(|tensor| list.push(tensor));
+        look(&Copies::of(&KERNEL, &VARIANT, &list, &Alignments::of(&list)), &list)
+    }
+
+    #[test]
+    fn what_tma_cannot_fetch_as_it_lies_is_copied() {
+        let (odd, even) = (dense(&[10, 67]), dense(&[10, 64]));
+        assert_eq!(copies([&even, &even, &odd, &odd]), [], "others are not fetched, or are written");
+        assert_eq!(copies([&even, &odd, &even, &even]), [(1, vec![72, 1], 0)]);
+        let images = dense(&[2, 5, 7, 3]);
+        let strides = vec![5 * 7 * 8, 7 * 8, 8, 1];
+        assert_eq!(
+            copies([&images, &odd, &even, &even]),
+            [(0, strides, 0), (1, vec![72, 1], 2 * 5 * 7 * 8 * 2)],
+            "a row is 16 bytes, and one copy begins where the other ends"
+        );
+        let shifted = tensor(Dtype::F32, 0x1004, &[10, 64], &[64, 1]);
+        assert_eq!(copies([&even, &shifted, &even, &even]), [(1, vec![64, 1], 0)]);
+    }
+
+    #[test]
+    fn all_are_copied_or_none() {
+        let (odd, even) = (dense(&[10, 67]), dense(&[10, 64]));
+        let empty = tensor(Dtype::F16, 0x1002, &[10, 0], &[1, 1]);
+        assert_eq!(copies([&empty, &odd, &even, &even]), []);
+        let deep = dense(&[2, 2, 2, 2, 2, 3]);
+        assert_eq!(copies([&deep, &odd, &even, &even]), [], "more axes than a tensor map has");
+        let large = dense(&[1 << 15, (1 << 14) - 1]);
+        assert_eq!(copies([&large, &even, &even, &even]), [(0, vec![1 << 14, 1], 0)], "as much as there is room for");
+        assert_eq!(copies([&large, &odd, &even, &even]), []);
+        let larger = tensor(Dtype::F16, 0x1000, &[1 << 40, 1 << 14], &[0, 1]);
+        assert_eq!(copies([&larger, &even, &even, &even]), []);
+    }
+
+    #[test]
+    fn copies_stand_for_their_tensors() {
+        let (odd, even) = (dense(&[4, 5, 67]), dense(&[10, 64]));
+        with_copies([&even, &odd, &even, &odd], |copies, tensors| {
+            assert_eq!((copies.bytes(), copies.moved_bytes()), (4 * 5 * 72 * 2, 4 * 5 * (72 + 67) * 2));
+            let realigned = copies.in_room(0x20000, tensors);
+            let all = realigned.among(tensors);
+            assert_eq!(all.len(), 4);
+            let addresses: Vec<u64> = all.iter().map(|tensor| tensor.device_address()).collect();
+            assert_eq!(addresses, [0x1000, 0x20000, 0x1000, 0x1000]);
+            let copy = all.get(1).unwrap();
+            assert!(fetchable(copy) && !fetchable(&odd));
+            assert!(merges(copy, 2), "leading axes still count as one");
+            assert_eq!(copy.layout().sizes(), odd.layout().sizes());
+        });
+    }
+}

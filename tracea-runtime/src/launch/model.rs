@@ -1,0 +1,233 @@
+//! The compiler's model in a launch's own numbers: how long a variant takes, into how many parts its loop is best cut, and whether
+//! operands that TMA cannot fetch are better copied first.
+
+use super::alignment::{Alignments, TMA_ALIGNMENT};
+use super::check::{Sizes, Tensors};
+use super::copies::Copies;
+use super::params::{blocks, shared_bytes};
+use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
+use crate::plan::{GridAxis, KernelDef, Variant};
+
+/// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle. Measured with f16 rows aligned to 2 bytes on an
+/// H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3 convolution of 67 channels, two blocks a
+/// multiprocessor, at 38, for which it says 39.
+const COPIED_PIECES: u64 = 2;
+/// What the driver takes of a multiprocessor's shared memory for each block.
+const SHARED_OF_A_BLOCK: u32 = 1024;
+/// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
+/// block writes or reads in a cycle.
+const LEAVING: u64 = 1500;
+const JOINING: u64 = 1500;
+const JOINED_BYTES: u64 = 64;
+
+/// What of a device bears on that.
+#[derive(Clone, Copy)]
+pub(super) struct Capacity {
+    pub multiprocessors: u32,
+    /// Shared memory that one block may ask for, bytes.
+    pub block_shared_bytes: u32,
+}
+
+impl Capacity {
+    pub fn of(gpu: &Gpu) -> Capacity {
+        Capacity { multiprocessors: gpu.multiprocessors.max(1), block_shared_bytes: gpu.block_shared_bytes }
+    }
+}
+
+/// What a launch's tensors have to do with its time.
+pub(super) struct Operands<'a> {
+    pub kernel: &'static KernelDef,
+    pub tensors: &'a Tensors<'a>,
+    pub alignments: Alignments,
+    pub may_copy: bool,
+}
+
+/// What the model says of a launch: its time, into how many parts the loop is best cut, and whether copies are worth their time.
+pub(super) struct Prediction {
+    pub cycles: u64,
+    pub parts: u32,
+    pub copies: bool,
+}
+
+pub(super) fn prediction(variant: &Variant, sizes: &Sizes, capacity: Capacity, operands: &Operands<'_>) -> Prediction {
+    let as_they_lie = cut(variant, sizes, capacity, &operands.alignments);
+    let copies = match operands.may_copy {
+        true => Copies::of(operands.kernel, variant, operands.tensors, &operands.alignments),
+        false => Copies::none(),
+    };
+    if copies.is_empty() {
+        return as_they_lie;
+    }
+    let alignments = copies.iter().fold(operands.alignments, |all, copied| all.realigned(copied.tensor));
+    let copied = cut(variant, sizes, capacity, &alignments);
+    let cycles = copied.cycles.saturating_add(copies.cycles(capacity.multiprocessors));
+    if cycles < as_they_lie.cycles { Prediction { cycles, copies: true, ..copied } } else { as_they_lie }
+}
+
+/// In as many parts as serve it best, with operands of these alignments.
+fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignments) -> Prediction {
+    let of = |parts| Prediction {
+        cycles: cycles_of(variant, sizes, capacity, parts, alignments),
+        parts: parts as u32,
+        copies: false,
+    };
+    let whole = of(1);
+    let Some(split) = variant.split else { return whole };
+    let tiles = count(variant.grid, sizes);
+    let room = PARTS_BYTES / (tiles.max(1) * u64::from(split.part_bytes)).max(1);
+    let steps = variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1);
+    let most = if tiles <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
+    // Doubling, and one and a half times that: 2, 3, 4, 6, 8, 12 …
+    let wanted = (1..).flat_map(|doubled| [1u64 << doubled, 3 << (doubled - 1)]).take_while(|parts| *parts <= most);
+    wanted.map(of).fold(whole, |best, next| if next.cycles < best.cycles { next } else { best })
+}
+
+fn count(axes: &[GridAxis], sizes: &Sizes) -> u64 {
+    axes.iter().fold(1u64, |all, axis| all.saturating_mul(blocks(axis, sizes)))
+}
+
+/// As many waves as it takes, each as long as one block on its own, but no less than all the work that comes to one
+/// multiprocessor.
+fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, parts: u64, alignments: &Alignments) -> u64 {
+    // Loops are what is cut; what stands outside of them every part does.
+    let steps_of = |over: &[GridAxis]| if over.is_empty() { 1 } else { count(over, sizes).div_ceil(parts) };
+    let once = u64::from(variant.cost.once);
+    let (mut latency, mut work) = (once, 0u64);
+    for step in variant.cost.steps {
+        let steps = steps_of(step.over);
+        latency = latency.saturating_add(u64::from(step.latency).saturating_mul(steps));
+        work = work.saturating_add(u64::from(step.work).saturating_mul(steps));
+    }
+    // Copying threads run beside the products.
+    let by_threads = variant.cost.fetches.iter().filter(|fetch| alignments.get(fetch.tensor) < TMA_ALIGNMENT);
+    let copying = by_threads.fold(once, |copying, fetch| {
+        let pieces = u64::from(fetch.bytes / alignments.get(fetch.tensor));
+        copying.saturating_add((pieces / COPIED_PIECES).saturating_mul(steps_of(fetch.over)))
+    });
+    let leaving = if variant.split.is_some() && parts > 1 { LEAVING } else { 0 };
+    let latency = latency.max(copying).saturating_add(leaving);
+    let each = count(variant.grid, sizes).saturating_mul(parts).div_ceil(u64::from(capacity.multiprocessors));
+    let by_shared = (capacity.block_shared_bytes + SHARED_OF_A_BLOCK)
+        / (shared_bytes(variant, sizes, parts as u32) + SHARED_OF_A_BLOCK);
+    let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
+    let joining = match variant.split {
+        Some(split) if parts > 1 => JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES,
+        _ => 0,
+    };
+    each.div_ceil(resident).saturating_mul(latency).max(each.saturating_mul(work)).saturating_add(joining)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::dtype::Dtype;
+    use crate::plan::{Arg, Cost, Fetch, StepCost, TensorDef};
+    use crate::tensor::{Layout, RawTensor};
+
+    const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10 };
+
+    const fn input(name: &'static str, position: usize, dims: &'static [usize]) -> TensorDef {
+        TensorDef { name, position, dtype: Some(Dtype::F16), dims, reads: true, writes: false }
+    }
+
+    static KERNEL: KernelDef = KernelDef {
+        name: "product",
+        file: "product.rs",
+        line: 1,
+        dims: &[],
+        tensors: &[input("a", 0, &[0, 2]), input("b", 1, &[1, 2])],
+        scalars: &[],
+        selectors: &[],
+        instances: &[],
+    };
+
+    const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 64 }];
+
+    const WIDE: Variant = Variant {
+        target: "sm_90a",
+        schedule: "",
+        why: "",
+        source: "",
+        entry: "product",
+        threads: 256,
+        persistent: true,
+        shared_bytes: 0,
+        kept: None,
+        split: None,
+        grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 256 }],
+        cost: Cost {
+            once: 1624,
+            resident: 1,
+            steps: &[StepCost { latency: 1124, work: 1024, over: STEPS }],
+            fetches: &[
+                Fetch { tensor: 0, bytes: 128 * 64 * 2, over: STEPS },
+                Fetch { tensor: 1, bytes: 256 * 64 * 2, over: STEPS },
+            ],
+        },
+        args: &[
+            Arg::TensorMap { tensor: 0, merged: 1, boxes: &[128, 64] },
+            Arg::TensorMap { tensor: 1, merged: 1, boxes: &[256, 64] },
+        ],
+        aligned: &[0, 1],
+        whole_vectors: false,
+        windows: &[],
+        max_registers: 168,
+        promised_sass: &[],
+    };
+
+    const SMALL: Variant = Variant {
+        grid: &[GridAxis { dims: &[0], block: 64 }, GridAxis { dims: &[1], block: 64 }],
+        cost: Cost {
+            once: 728,
+            resident: 2,
+            steps: &[StepCost { latency: 440, work: 340, over: STEPS }],
+            fetches: &[
+                Fetch { tensor: 0, bytes: 64 * 64 * 2, over: STEPS },
+                Fetch { tensor: 1, bytes: 64 * 64 * 2, over: STEPS },
+            ],
+        },
+        ..WIDE
+    };
+
+    /// `a` (m, k) and `b` (n, k), with so many elements between rows.
+    fn says(variant: &Variant, [m, n, k]: [usize; 3], gap: usize, may_copy: bool) -> Prediction {
+        let tensor = |rows| {
+            let layout = Layout::strided(&[rows, k], &[k + gap, 1]).unwrap();
+            RawTensor::borrowing(Dtype::F16, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu())
+        };
+        let (a, b) = (tensor(m), tensor(n));
+        let mut tensors = Tensors::new();
+        [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
+        let alignments = Alignments::of(&tensors);
+        let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, may_copy };
+        prediction(variant, &Sizes::of(&[m, n, k]), H200, &operands)
+    }
+
+    #[test]
+    fn large_operands_with_odd_rows_are_copied() {
+        let (odd, even) = (says(&WIDE, [8191; 3], 0, true), says(&WIDE, [8191; 3], 1, true));
+        assert!(odd.copies && !even.copies);
+        // Two operands of 128 MiB, read and written at 3.5 TB/s: 153 µs of 1.75 GHz.
+        let copying = odd.cycles - even.cycles;
+        assert!((260_000..290_000).contains(&copying), "{copying}");
+        assert!(copying < even.cycles / 8);
+    }
+
+    #[test]
+    fn a_copy_that_costs_more_than_it_saves_is_not_made() {
+        assert!(!says(&SMALL, [64, 64, 63], 0, true).copies, "one step of copying threads is shorter than a launch");
+        assert!(says(&SMALL, [64, 64, 1023], 0, true).copies);
+        assert!(says(&SMALL, [1 << 20, 64, 63], 0, true).copies, "one step in each of many tiles");
+    }
+
+    #[test]
+    fn what_must_not_or_cannot_be_copied_is_priced_as_it_lies() {
+        let (asked, allowed) = (says(&WIDE, [8191; 3], 0, false), says(&WIDE, [8191; 3], 0, true));
+        assert!(!asked.copies && asked.cycles > 8 * allowed.cycles, "{} {}", asked.cycles, allowed.cycles);
+        let beyond = says(&WIDE, [1 << 15, 1 << 15, (1 << 14) - 1], 0, true);
+        assert!(!beyond.copies, "more than there is room for");
+        let by_eights = says(&WIDE, [8191, 8191, 8188], 0, false);
+        assert!(by_eights.cycles < asked.cycles / 3, "wider rows take fewer accesses");
+    }
+}
