@@ -189,11 +189,7 @@ impl Emitter<'_> {
         }
         let count = |axis: AxisId, this: &Self| this.count(axis);
         let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
-        let tiled = |axis: AxisId| self.nest.axis(axis).kind == AxisKind::Tiled;
-        let grouped =
-            program.raster > 1 && axes.len() >= 2 && tiled(axes[axes.len() - 1]) && tiled(axes[axes.len() - 2]);
-        if grouped {
-            // Blocks that run together read a compact rectangle of the operands.
+        if let Some(raster) = program.raster {
             let (Some(inner), Some(outer)) = (axes.pop(), axes.pop()) else { return };
             let (inner_name, outer_name) = (self.axis_name(inner), self.axis_name(outer));
             let (inner_count, outer_count) = (count(inner, self), count(outer, self));
@@ -201,7 +197,7 @@ impl Emitter<'_> {
             self.out.line(format!("const int {inner_name}_blocks = {inner_count};"));
             self.out.line(format!(
                 "const BlockPosition at = grouped<{}>(block % ({outer_name}_blocks * {inner_name}_blocks), {outer_name}_blocks, {inner_name}_blocks);",
-                program.raster
+                raster
             ));
             if !axes.is_empty() {
                 self.out.line(format!("block /= {outer_name}_blocks * {inner_name}_blocks;"));

@@ -44,7 +44,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
             .iter()
             .map(|axis| GridAxis { axis: *axis, block: schedule.blocks[axis.index()].unwrap_or(1) })
             .collect(),
-        raster: schedule.raster,
+        raster: raster(nest, schedule),
         layouts: domains.layouts.clone(),
         shared: Vec::new(),
         scratch: (0, 0),
@@ -59,6 +59,13 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         narrowing: Vec::new(),
         promised_sass: Vec::new(),
     }
+}
+
+/// Blocks of two tiled axes that run together read a compact rectangle of the operands.
+fn raster(nest: &Nest, schedule: &Schedule) -> Option<u32> {
+    let tiled = |axis: &AxisId| nest.axis(*axis).kind == AxisKind::Tiled;
+    let [.., outer, inner] = &nest.grid[..] else { return None };
+    (schedule.raster > 1 && tiled(outer) && tiled(inner)).then_some(schedule.raster)
 }
 
 /// `attention_D64_causal`: the kernel and its instance.
@@ -356,5 +363,29 @@ impl Used<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{gemm, program};
+    use quote::quote;
+
+    #[test]
+    fn blocks_of_two_tiled_axes_are_visited_in_groups() {
+        let raster = |schedule| program(gemm(schedule)).raster;
+        assert_eq!(raster(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2), raster = 4)), Some(4));
+        assert_eq!(raster(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2), raster = 1)), None);
+        let heads = program(quote! {
+            #[schedule(sm_80, i = 64, j = 64, stages = 2, warps = (2, 2), raster = 4)]
+            fn f<H: Dim, N: Dim>(a: &Tensor<f16, (H, N, Const<64>)>, b: &Tensor<f16, (H, N, Const<64>)>, c: &mut Tensor<f32, (H, N)>) {
+                tile!(for (h, i) in (each(H), N) {
+                    let mut total = zeros::<f32>(i);
+                    tile!(for j in N { total += dot(a[(h, i, ..)], b[(h, j, ..)].t()).row_sum(); });
+                    c[(h, i)] = total;
+                });
+            }
+        });
+        assert_eq!(heads.raster, None);
     }
 }

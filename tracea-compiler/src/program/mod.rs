@@ -45,8 +45,8 @@ pub struct Program {
     /// What the parameters that describe windows to TMA are made of.
     pub windows: Vec<plan::Window>,
     pub grid: Vec<GridAxis>,
-    /// Blocks of the two innermost tiled grid axes are visited in groups of this many along the outer one.
-    pub raster: u32,
+    /// Where blocks of the grid's two innermost axes are visited in groups: so many along the outer one.
+    pub raster: Option<u32>,
     pub layouts: Vec<Layout>,
     pub shared: Vec<Shared>,
     /// Where reductions and exchanges pass values between warps: offset and size in bytes.
