@@ -74,7 +74,7 @@ pub fn accesses(program: &Program) -> Vec<String> {
 fn access(program: &Program, stmt: &Stmt) -> Option<String> {
     let access = match stmt {
         Stmt::Copy(Copy { source, .. }) | Stmt::Load { source, .. } | Stmt::Keep { source, .. } => source,
-        Stmt::Store { target, .. } => target,
+        Stmt::Store { target, .. } | Stmt::StorePanel { target, .. } => target,
         _ => return None,
     };
     let form = match access.form {
@@ -95,13 +95,10 @@ fn access(program: &Program, stmt: &Stmt) -> Option<String> {
 pub fn flat(stmts: &[Stmt]) -> Vec<&Stmt> {
     stmts
         .iter()
-        .flat_map(|stmt| match stmt {
-            Stmt::For { body, .. } | Stmt::If { body, .. } => {
-                let mut all = vec![stmt];
-                all.extend(flat(body));
-                all
-            }
-            _ => vec![stmt],
+        .flat_map(|stmt| {
+            let mut all = vec![stmt];
+            stmt.bodies().into_iter().for_each(|body| all.extend(flat(body)));
+            all
         })
         .collect()
 }

@@ -3,12 +3,12 @@
 
 #include "tracea/cp_async.cuh"
 #include "tracea/mbarrier.cuh"
-#include "tracea/tma.cuh"
 
 namespace tracea {
 
 // This thread's arrival at `full`, by all threads of the producer. ASYNC: every copy was a cp.async, and the barrier itself
-// waits for them; else some were ordinary stores, and the thread waits and orders them before wgmma's reads.
+// waits for them; else some were ordinary stores, and the thread waits. Either way those who have waited for `full` order the
+// copies before wgmma's reads: fence_proxy_async().
 template <bool ASYNC>
 __device__ __forceinline__ void publish(Barrier* full) {
     if constexpr (ASYNC) {
@@ -16,7 +16,6 @@ __device__ __forceinline__ void publish(Barrier* full) {
     } else {
         cp_async_commit();
         cp_async_wait<0>();
-        fence_proxy_async();
         mbarrier_arrive(full);
     }
 }

@@ -10,6 +10,9 @@ __device__ __forceinline__ int warpgroup_index() {
     return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
 }
 
+// Among the 128 threads of this warpgroup, one of the first three: named barriers 2 … 4 are theirs.
+__device__ __forceinline__ void warpgroup_barrier() { named_barrier_sync(2 + static_cast<int>(threadIdx.x) / 128, 128); }
+
 // True in one lane of the warp, all of whose lanes are here. PTX ISA, "elect.sync".
 __device__ __forceinline__ bool elect_one() {
     int elected;

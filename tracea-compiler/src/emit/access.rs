@@ -3,7 +3,7 @@
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent, Int};
 use crate::program::shared::SharedId;
-use crate::program::{Access, AccessForm, BulkStore, Copy, Domain, IntText, Kept, KeptTile, StoreWay, VarId};
+use crate::program::{Access, AccessForm, Copy, Domain, IntText, Kept, KeptTile, StoreWay, VarId};
 
 impl Emitter<'_> {
     pub fn copy(&mut self, copy: &Copy) {
@@ -73,24 +73,6 @@ impl Emitter<'_> {
                 self.out.line("}");
             }
         }
-    }
-
-    /// Asks TMA to write a panel by its place in the tile; coordinates go innermost first, as PTX has them.
-    fn send(&self, bulk: Option<&BulkStore>) -> String {
-        let Some(BulkStore { map, at, row_at }) = bulk else {
-            return "[&](const void*, int, int) {}".into();
-        };
-        let last = at.len() - 1;
-        let place = |(axis, at): (usize, &IntText)| {
-            let start = self.int_text(at);
-            match axis {
-                axis if axis == last => format!("{start} + column"),
-                axis if axis == *row_at => format!("{start} + row"),
-                _ => start,
-            }
-        };
-        let places: Vec<String> = at.iter().enumerate().rev().map(place).collect();
-        format!("[&](const void* panel, int row, int column) {{ tma_store({map}, panel, {}); }}", places.join(", "))
     }
 
     /// From what this thread keeps, as far as rows are kept.
@@ -165,11 +147,6 @@ impl Emitter<'_> {
             (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
                 let align = self.align(target);
                 let head = match way {
-                    StoreWay::Panels { staging, .. } => {
-                        let staging = &self.program.shared(*staging).name;
-                        let by_tma = format!("{}_BY_TMA", self.nest.tensor(target.tensor).name.to_uppercase());
-                        format!("store_by_panels<{}, {ty}, {align}, {by_tma}>({}, {staging}, ", name(id), var.name)
-                    }
                     StoreWay::Staged(shared) => {
                         let shared = self.program.shared(*shared);
                         format!(
@@ -184,11 +161,7 @@ impl Emitter<'_> {
                         format!("store_tile<{}, {align}, {ty}{}>({}, ", name(id), self.whole(), var.name)
                     }
                 };
-                let send = match way {
-                    StoreWay::Panels { bulk, .. } => format!(", {}", self.send(bulk.as_ref())),
-                    _ => String::new(),
-                };
-                let tail = format!("{send}, {});", self.valid_cols(cols));
+                let tail = format!(", {});", self.valid_cols(cols));
                 self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
             }
             (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
@@ -234,13 +207,13 @@ impl Emitter<'_> {
     }
 
     /// How many of the tile's columns exist, counted from its first.
-    fn valid_cols(&self, cols: AxisId) -> String {
+    pub(super) fn valid_cols(&self, cols: AxisId) -> String {
         let (limit, start) = (self.limit(cols), self.start(cols));
         if start == "0" { limit } else { format!("{limit} - {start}") }
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn lambda(
+    pub(super) fn lambda(
         &mut self,
         access: &Access,
         rows: Option<AxisId>,
@@ -352,7 +325,7 @@ impl Emitter<'_> {
 }
 
 #[derive(Clone, Copy)]
-enum LambdaParams {
+pub(super) enum LambdaParams {
     Row,
     Col,
     RowCol,

@@ -1,10 +1,9 @@
 //! What stands before a kernel's statements: constants, layouts, the signature, and which block this is.
 
-use super::roles::bulk_name;
 use super::{Emitter, tile_name};
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::ParamType;
 use crate::program::layout::LayoutKind;
+use crate::program::{ParamType, Premise};
 
 impl Emitter<'_> {
     pub(super) fn constants(&mut self) {
@@ -28,16 +27,19 @@ impl Emitter<'_> {
             let name = self.nest.tensor(*tensor).name.to_uppercase();
             self.out.line(format!("constexpr int ALIGN_{name} = TRACEA_ALIGN_{name};"));
         }
-        for ring in program.rings.iter().filter(|ring| !ring.bulk.is_empty()) {
-            let conditions: Vec<String> = ring.bulk.iter().map(|condition| self.bulk_condition(*condition)).collect();
-            self.out.line(format!("constexpr bool {} = {};", bulk_name(ring), conditions.join(" && ")));
-        }
-        for (tensor, by_tma) in self.program.stored_by_panels() {
-            let name = self.nest.tensor(tensor).name.to_uppercase();
-            let condition = if by_tma { format!("ALIGN_{name} >= 16") } else { "false".into() };
-            self.out.line(format!("constexpr bool {name}_BY_TMA = {condition};"));
+        for condition in &program.conditions {
+            let all: Vec<String> = condition.all.iter().map(|premise| self.premise(*premise)).collect();
+            self.out.line(format!("constexpr bool {} = {};", condition.name, all.join(" && ")));
         }
         self.out.blank();
+    }
+
+    fn premise(&self, premise: Premise) -> String {
+        let name = |tensor| self.nest.tensor(tensor).name.to_uppercase();
+        match premise {
+            Premise::Aligned(tensor) => format!("ALIGN_{} >= 16", name(tensor)),
+            Premise::Windows(tensor) => format!("TRACEA_WINDOW_{}", name(tensor)),
+        }
     }
 
     pub(super) fn layouts(&mut self) {

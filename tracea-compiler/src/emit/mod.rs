@@ -8,6 +8,7 @@ mod expr;
 mod head;
 mod int_text;
 mod launch;
+mod panels;
 mod roles;
 mod writer;
 
@@ -15,10 +16,10 @@ use crate::nest::{AxisId, Dtype, Nest, ReduceOp};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::{
-    AccessForm, Along, Domain, Identity, IntText, Major, MathUnit, Operand, Part, Program, Scalar, Stmt, VarId,
+    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, Part, Program, Scalar, Scope,
+    Stmt, VarId,
 };
 pub use launch::launch_plan;
-use roles::bulk_name;
 use writer::Writer;
 
 /// The CUDA source of a lowered kernel.
@@ -111,18 +112,12 @@ impl<'a> Emitter<'a> {
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
             Stmt::Wait(pending) => self.out.line(format!("cp_async_wait<{pending}>();")),
-            Stmt::Barrier => self.out.line("tile_barrier();"),
-            Stmt::Fence => self.out.line("fence_proxy_async();"),
+            Stmt::Where { condition, body, otherwise } => self.ways(*condition, body, otherwise),
             Stmt::WaitFull(turn) => {
                 let (barrier, phase) = (self.barrier(turn, "full"), self.int_text(&turn.phase));
                 self.out.line(format!("mbarrier_wait({barrier}, {phase});"));
-                let ring = self.program.ring(turn.ring);
-                match ring.bulk.is_empty() {
-                    true => self.out.line("fence_proxy_async();"),
-                    false => self.out.line(format!("if constexpr (!{}) fence_proxy_async();", bulk_name(ring))),
-                }
             }
-            Stmt::Bulk { turn, copies, otherwise } => self.bulk(turn, copies, otherwise),
+            Stmt::Bulk { turn, copies } => self.bulk(turn, copies),
             Stmt::Release(turn) => {
                 self.out.line(format!("if (lane_index() == 0) mbarrier_arrive({});", self.barrier(turn, "empty")))
             }
@@ -151,8 +146,17 @@ impl<'a> Emitter<'a> {
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
             Stmt::Keep { kept, source } => self.keep(kept, source),
             Stmt::Store { value, target, way } => self.store(*value, target, way),
+            Stmt::Panels { count, body } => {
+                self.out.line("#pragma unroll");
+                self.block(format!("for (int panel = 0; panel < {count}; ++panel)"), body);
+            }
+            Stmt::WritePanel { value, staging } => self.write_panel(*value, *staging),
+            Stmt::SendPanel { staging, store } => self.send_panel(*staging, store),
+            Stmt::StorePanel { staging, target } => self.store_panel(*staging, target),
             Stmt::Locate => self.locate(),
-            Stmt::FinishStores => self.out.line("finish_panels();"),
+            Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores => {
+                bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
+            }
             Stmt::Dot(dot) => {
                 let target = self.program.var(dot.target);
                 let Domain::Tile(layout) = target.domain else { return };
@@ -249,20 +253,46 @@ impl<'a> Emitter<'a> {
                     IntText::Const(1) => format!("++{var}"),
                     step => format!("{var} += {}", self.int_text(step)),
                 };
-                self.out.line(format!("for (int {var} = {from}; {var} < {until}; {advance}) {{"));
-                self.out.indent();
-                self.stmts(body);
-                self.out.dedent();
-                self.out.line("}");
+                self.block(format!("for (int {var} = {from}; {var} < {until}; {advance})"), body);
             }
             Stmt::If { condition, body } => {
                 let condition = self.int_text(condition);
-                self.out.line(format!("if ({condition}) {{"));
+                self.block(format!("if ({condition})"), body);
+            }
+        }
+    }
+
+    fn block(&mut self, head: String, body: &[Stmt]) {
+        self.out.line(format!("{head} {{"));
+        self.out.indent();
+        self.stmts(body);
+        self.out.dedent();
+        self.out.line("}");
+    }
+
+    fn ways(&mut self, condition: ConditionId, body: &[Stmt], otherwise: &[Stmt]) {
+        let name = &self.program.condition(condition).name;
+        let (holds, fails) = (format!("if constexpr ({name})"), format!("if constexpr (!{name})"));
+        match (body, otherwise) {
+            (_, []) => self.guarded(holds, body),
+            ([], _) => self.guarded(fails, otherwise),
+            _ => {
+                self.out.line(format!("{holds} {{"));
                 self.out.indent();
                 self.stmts(body);
                 self.out.dedent();
-                self.out.line("}");
+                self.block("} else".into(), otherwise);
             }
+        }
+    }
+
+    fn guarded(&mut self, head: String, body: &[Stmt]) {
+        match body {
+            [only] => match bare_call(only) {
+                Some(call) => self.out.line(format!("{head} {call}")),
+                None => self.block(head, body),
+            },
+            _ => self.block(head, body),
         }
     }
 
@@ -394,6 +424,18 @@ impl<'a> Emitter<'a> {
             0 => format!("static_cast<{}*>(nullptr)", ty.cuda()),
             _ => format!("reinterpret_cast<{}*>(shared + SCRATCH_OFFSET)", ty.cuda()),
         }
+    }
+}
+
+/// Statements that are one call and take nothing of the program.
+fn bare_call(stmt: &Stmt) -> Option<&'static str> {
+    match stmt {
+        Stmt::Barrier(Scope::Tile) => Some("tile_barrier();"),
+        Stmt::Barrier(Scope::Warpgroup) => Some("warpgroup_barrier();"),
+        Stmt::Fence => Some("fence_proxy_async();"),
+        Stmt::AwaitPanel { .. } => Some("await_panel(panel);"),
+        Stmt::FinishStores => Some("finish_panels();"),
+        _ => None,
     }
 }
 

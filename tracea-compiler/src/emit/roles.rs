@@ -1,7 +1,7 @@
 //! Warp roles: barriers made ready, then each role's own statements.
 
 use super::{Emitter, tile_name};
-use crate::program::{BulkCondition, BulkCopy, BulkForm, IntText, Param, ParamType, Producer, Ring, Stmt, Turn};
+use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Producer, Turn};
 
 impl Emitter<'_> {
     /// Barriers ready, then each role's own statements.
@@ -23,9 +23,9 @@ impl Emitter<'_> {
             let (name, stages) = (&ring.name, ring.stages);
             self.out.line(format!("for (int stage = 0; stage < {stages}; ++stage) {{"));
             self.out.indent();
-            let arrivals = match ring.bulk.is_empty() {
-                true => "PRODUCERS".to_string(),
-                false => format!("{} ? 1 : PRODUCERS", bulk_name(ring)),
+            let arrivals = match ring.bulk {
+                None => "PRODUCERS".to_string(),
+                Some(bulk) => format!("{} ? 1 : PRODUCERS", program.condition(bulk).name),
             };
             self.out.line(format!("mbarrier_init({name}_full + stage, {arrivals});"));
             self.out.line(format!("mbarrier_init({name}_empty + stage, THREADS / 32);"));
@@ -48,8 +48,8 @@ impl Emitter<'_> {
         self.out.indent();
         self.prefetch("threadIdx.x == THREADS", &loads);
         self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
-        if program.rings.iter().all(|ring| !ring.bulk.is_empty()) {
-            let all: Vec<String> = program.rings.iter().map(bulk_name).collect();
+        if let Some(alone) = &producer.alone {
+            let all: Vec<&str> = alone.iter().map(|condition| program.condition(*condition).name.as_str()).collect();
             self.out.line(format!("if constexpr ({}) {{", all.join(" && ")));
             self.out.indent();
             self.out.line("if (threadIdx.x != THREADS) return;");
@@ -87,11 +87,8 @@ impl Emitter<'_> {
     }
 
     /// One thread asks TMA for the tiles; they complete on the barrier by their bytes.
-    pub(super) fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy], otherwise: &[Stmt]) {
-        let name = bulk_name(self.program.ring(turn.ring));
+    pub(super) fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy]) {
         let full = self.barrier(turn, "full");
-        self.out.line(format!("if constexpr ({name}) {{"));
-        self.out.indent();
         self.out.line("if (threadIdx.x == THREADS) {");
         self.out.indent();
         let bytes: Vec<String> =
@@ -100,12 +97,6 @@ impl Emitter<'_> {
         for copy in copies {
             self.bulk_copy(copy, &full);
         }
-        self.out.dedent();
-        self.out.line("}");
-        self.out.dedent();
-        self.out.line("} else {");
-        self.out.indent();
-        self.stmts(otherwise);
         self.out.dedent();
         self.out.line("}");
     }
@@ -132,17 +123,4 @@ impl Emitter<'_> {
             });
         }
     }
-
-    pub(super) fn bulk_condition(&self, condition: BulkCondition) -> String {
-        let name = |tensor| self.nest.tensor(tensor).name.to_uppercase();
-        match condition {
-            BulkCondition::Aligned(tensor) => format!("ALIGN_{} >= 16", name(tensor)),
-            BulkCondition::Windows(tensor) => format!("TRACEA_WINDOW_{}", name(tensor)),
-        }
-    }
-}
-
-/// Whether TMA fills the ring, a constant of the source.
-pub(super) fn bulk_name(ring: &Ring) -> String {
-    format!("{}_BULK", ring.name.to_uppercase())
 }

@@ -249,7 +249,7 @@ mod tests {
         match &filled(&program)[..] {
             [] => program.windows.is_empty(),
             [line] => {
-                assert_eq!(line, "fill x_ready by windows of x and boxes of w, or else");
+                assert_eq!(line, "fill x_ready by windows of x and boxes of w");
                 assert_eq!(program.windows.len(), 1);
                 return true;
             }
@@ -357,7 +357,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(filled(&line), ["fill x_ready by windows of x and boxes of w, or else"]);
+        assert_eq!(filled(&line), ["fill x_ready by windows of x and boxes of w"]);
         let volume = program(quote! {
             #[schedule(sm_90a, rows = 128, ko = 64, c = 64, stages = 3)]
             fn conv3d<N: Dim, D: Dim, H: Dim, W: Dim, C: Dim, K: Dim, O: Dim, P: Dim, Q: Dim>(
@@ -375,7 +375,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(filled(&volume), ["fill x_ready by windows of x and boxes of w, or else"]);
+        assert_eq!(filled(&volume), ["fill x_ready by windows of x and boxes of w"]);
         assert_eq!(text(&volume.windows[0].axes[1].corner), "-1");
     }
 

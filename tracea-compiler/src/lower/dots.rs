@@ -91,9 +91,9 @@ impl Lowering<'_> {
         });
         let Some(at) = zero else { return false };
         // Nothing between the zeros and the product touches the target.
-        let untouched = self.out[at + 1..].iter().all(|stmt| {
-            matches!(stmt, Stmt::WaitFull(_) | Stmt::Fence | Stmt::Line(_) | Stmt::Let { .. } | Stmt::Declare(_))
-        });
+        let untouched = self.out[at + 1..]
+            .iter()
+            .all(|stmt| matches!(stmt, Stmt::WaitFull(_) | Stmt::Line(_) | Stmt::Let { .. } | Stmt::Declare(_)));
         if untouched {
             self.out.remove(at);
         }
@@ -237,10 +237,7 @@ impl Lowering<'_> {
         }
         let shared = self.shared("staged", dtype, rows, cols, 1);
         self.out.push(Stmt::Stage { value: var, shared });
-        if self.role != Role::All {
-            self.program.shared[shared.0 as usize].panels = true;
-            self.out.push(Stmt::Fence);
-        }
+        self.program.shared[shared.0 as usize].panels = self.role != Role::All;
         let major = if col == k { Major::K } else { Major::Mn };
         Ok(Operand::Shared { shared, slot: None, major })
     }

@@ -11,7 +11,7 @@
 //! - `roles` splits copying from multiplying where a target has warp roles;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `dots`, `stores` place products and results;
-//! - `crate::program::shared` and `crate::program::barriers` then lay out shared memory and place barriers.
+//! - `crate::program::shared` and `crate::program::order` then lay out shared memory and place barriers and fences.
 
 mod access;
 pub mod analysis;
@@ -33,7 +33,7 @@ mod windows;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
 use crate::plan::Cost;
-use crate::program::{self, Producer, Program, Stmt, VarId, barriers, pressure, shared};
+use crate::program::{self, Producer, Program, Stmt, VarId, order, pressure, shared};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::Facts;
@@ -191,7 +191,12 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         let threads = schedule::PRODUCER_THREADS;
         // A producer whose block shares its multiprocessor has registers for half as many.
         let rows_at_a_time = if schedule.resident > 1 { 4 } else { 8 };
-        program.producer = Some(Producer { threads, registers, consumer_registers, rows_at_a_time, body });
+        if program.rings.is_empty() {
+            body.clear();
+        }
+        let bulk = program.rings.iter().map(|ring| ring.bulk);
+        let alone = bulk.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
+        program.producer = Some(Producer { threads, registers, consumer_registers, rows_at_a_time, alone, body });
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring
@@ -205,7 +210,7 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     }
     params::prune(nest, &mut program);
     shared::plan(&mut program, scratch);
-    barriers::place(&mut program);
+    order::place(&mut program);
     Ok(program)
 }
 

@@ -4,9 +4,7 @@ use super::domains::Domains;
 use super::names::Names;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, TensorId};
 use crate::plan;
-use crate::program::{
-    self, Access, BulkForm, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt, StoreWay,
-};
+use crate::program::{self, Access, BulkForm, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt};
 use crate::schedule::Schedule;
 use std::collections::BTreeSet;
 
@@ -28,6 +26,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         resident: 1,
         producer: None,
         rings: Vec::new(),
+        conditions: Vec::new(),
         counters: Vec::new(),
         names: program::Names {
             tensors: names.tensors().to_vec(),
@@ -209,36 +208,31 @@ impl Used<'_> {
                     self.access(&copy.source);
                 }
                 Stmt::Load { source, .. } | Stmt::Keep { source, .. } => self.access(source),
-                Stmt::Store { target, way, .. } => {
-                    self.access(target);
-                    if let StoreWay::Panels { bulk: Some(bulk), .. } = way {
-                        bulk.at.iter().for_each(|at| self.text(at));
-                    }
-                }
-                Stmt::For { from, until, body, .. } => {
+                Stmt::Store { target, .. } | Stmt::StorePanel { target, .. } => self.access(target),
+                Stmt::SendPanel { store, .. } => store.at.iter().for_each(|at| self.text(at)),
+                Stmt::For { from, until, .. } => {
                     self.text(from);
                     self.text(until);
-                    self.stmts(body);
                 }
-                Stmt::If { condition, body } => {
-                    self.text(condition);
-                    self.stmts(body);
-                }
-                Stmt::Bulk { copies, otherwise, .. } => {
+                Stmt::If { condition, .. } => self.text(condition),
+                Stmt::Bulk { copies, .. } => {
                     for copy in copies {
                         copy.at.iter().for_each(|at| self.text(at));
                         if let BulkForm::Window { offsets } = &copy.form {
                             offsets.iter().for_each(|offset| self.text(offset));
                         }
                     }
-                    self.stmts(otherwise);
                 }
                 Stmt::Line(_)
                 | Stmt::Declare(_)
                 | Stmt::Commit
                 | Stmt::Wait(_)
-                | Stmt::Barrier
+                | Stmt::Barrier(_)
                 | Stmt::Fence
+                | Stmt::Where { .. }
+                | Stmt::Panels { .. }
+                | Stmt::AwaitPanel { .. }
+                | Stmt::WritePanel { .. }
                 | Stmt::WaitFull(_)
                 | Stmt::Release(_)
                 | Stmt::Acquire(_)
@@ -255,6 +249,7 @@ impl Used<'_> {
                 | Stmt::Exchange { .. }
                 | Stmt::Stage { .. } => {}
             }
+            stmt.bodies().into_iter().for_each(|body| self.stmts(body));
         }
     }
 

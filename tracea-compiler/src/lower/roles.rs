@@ -20,7 +20,7 @@ use super::Lowering;
 use super::analysis::OperandSource;
 use super::loops::{Level, Resident};
 use crate::nest::{AxisId, Block, Dtype, Loop, Op, Stmt as NestStmt, ValueId};
-use crate::program::{BulkCondition, BulkCopy, BulkForm, Divisor, IntText, Ring, RingId, Stmt, Turn, VarId};
+use crate::program::{BulkCopy, BulkForm, ConditionId, Divisor, IntText, Premise, Ring, RingId, Stmt, Turn, VarId};
 use crate::schedule::ScheduleError;
 
 /// Whose statements a walk over the nest writes.
@@ -80,12 +80,15 @@ impl Lowering<'_> {
             operand.slot = moves.then(|| IntText::name("slot"));
             let groups = if moves { &mut moving } else { &mut fixed };
             match groups.iter_mut().find(|group| (group.first, group.last) == (first, last)) {
-                Some(group) => group.operands.push(operand),
+                Some(group) => {
+                    self.program.rings[group.ring.0 as usize].buffers.push(operand.shared);
+                    group.operands.push(operand);
+                }
                 None => {
                     let ring = RingId(self.program.rings.len() as u32);
                     let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&operand)));
                     self.promise("SYNCS");
-                    self.program.rings.push(Ring { name, stages: depth, bulk: Vec::new() });
+                    self.program.rings.push(Ring { name, stages: depth, buffers: vec![operand.shared], bulk: None });
                     groups.push(Group { ring, operands: vec![operand], first, last });
                 }
             }
@@ -319,15 +322,24 @@ impl Lowering<'_> {
                 if copies.iter().any(|copy| matches!(copy.form, BulkForm::Window { .. })) {
                     self.promise(".IM2COL");
                 }
-                let conditions = copies.iter().map(|copy| match copy.form {
-                    BulkForm::Box => BulkCondition::Aligned(copy.tensor),
-                    BulkForm::Window { .. } => BulkCondition::Windows(copy.tensor),
-                });
-                self.program.rings[turn.ring.0 as usize].bulk = conditions.collect();
-                self.out.push(Stmt::Bulk { turn, copies, otherwise: by_threads });
+                let condition = self.require_bulk(turn.ring, &copies);
+                let body = vec![Stmt::Bulk { turn, copies }];
+                self.out.push(Stmt::Where { condition, body, otherwise: by_threads });
             }
             None => self.out.extend(by_threads),
         }
+    }
+
+    /// The condition under which TMA fills the ring.
+    fn require_bulk(&mut self, ring: RingId, copies: &[BulkCopy]) -> ConditionId {
+        let premises = copies.iter().map(|copy| match copy.form {
+            BulkForm::Box => Premise::Aligned(copy.tensor),
+            BulkForm::Window { .. } => Premise::Windows(copy.tensor),
+        });
+        let name = format!("{}_BULK", self.program.ring(ring).name.to_uppercase());
+        let condition = self.program.require(name, premises.collect());
+        self.program.rings[ring.0 as usize].bulk = Some(condition);
+        condition
     }
 
     /// Rows past a loop's end that still lie in the tensor do no harm where they are no part of a sum, or meet zeros there.
@@ -375,5 +387,54 @@ pub fn step_loop(steps: String, body: Vec<Stmt>) -> Stmt {
         step: IntText::Const(1),
         unroll: false,
         body,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::program::Program;
+    use crate::testing::program;
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn product(a: TokenStream, b: TokenStream) -> Program {
+        program(quote! {
+            #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 4)]
+            fn f<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (K, N)>, c: &mut Tensor<f32, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(#a, #b); });
+                    c[(i, j)] = acc;
+                });
+            }
+        })
+    }
+
+    /// The conditions under which one thread makes all copies.
+    fn alone(program: &Program) -> Option<Vec<&str>> {
+        let alone = program.producer.as_ref().expect("warp roles").alone.as_ref()?;
+        Some(alone.iter().map(|condition| program.condition(*condition).name.as_str()).collect())
+    }
+
+    #[test]
+    fn one_thread_copies_where_tma_fills_every_ring() {
+        assert_eq!(alone(&product(quote!(a[(i, k)]), quote!(b[(k, j)]))), Some(vec!["A_READY_BULK"]));
+        // Rows that are shifted are no box.
+        assert_eq!(alone(&product(quote!(a[(i + 1, k)]), quote!(b[(k, j)]))), None);
+    }
+
+    #[test]
+    fn a_producer_of_nothing_does_nothing() {
+        let program = product(quote!(a[(i, k)].exp()), quote!(b[(k, j)].exp()));
+        assert!(program.rings.is_empty());
+        assert_eq!(alone(&program), None);
+        assert!(program.producer.expect("warp roles").body.is_empty());
+    }
+
+    #[test]
+    fn buffers_of_one_ring_wait_together() {
+        let program = product(quote!(a[(i, k)]), quote!(b[(k, j)]));
+        let buffers: Vec<&str> = program.rings[0].buffers.iter().map(|id| program.shared(*id).name.as_str()).collect();
+        assert_eq!((program.rings.len(), buffers), (1, vec!["a_ring", "b_ring"]));
     }
 }

@@ -6,8 +6,17 @@ use super::roles::Role;
 use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::program::shared::SharedId;
-use crate::program::{AccessForm, Domain, Stmt, StoreWay};
+use crate::program::{Access, AccessForm, BulkStore, Domain, Premise, Stmt, StoreWay, VarId};
 use crate::schedule::{ScheduleError, layouts};
+
+/// Rows of a panel: a warpgroup's.
+const PANEL_ROWS: u32 = 64;
+
+/// How many panels a tile has, and through which shared memory they go.
+struct Panels {
+    staging: SharedId,
+    count: u32,
+}
 
 impl Lowering<'_> {
     pub fn store(&mut self, tensor: TensorId, index: &[Int], value: ValueId) -> Result<(), ScheduleError> {
@@ -45,16 +54,18 @@ impl Lowering<'_> {
                 let target = self.access(tensor, index, rows, Some(cols));
                 let staged = matches!(target.form, AccessForm::Contiguous { .. })
                     && matches!(self.program.layout(layout).kind, LayoutKind::Mma16816 { .. });
+                if staged && let Some(panels) = self.panels(layout, dtype) {
+                    let bulk = rows.and_then(|rows| self.bulk_store(tensor, index, rows, cols, PANEL_ROWS));
+                    self.store_panels(var, panels, target, bulk);
+                    return Ok(());
+                }
                 let way = match staged {
                     false => StoreWay::Direct,
-                    true => match self.panels(tensor, index, layout) {
-                        Some(panels) => panels,
-                        None => {
-                            let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
-                            let name = format!("{}_staging", self.nest.tensor(tensor).name);
-                            StoreWay::Staged(self.shared(&name, dtype, rows, cols, 1))
-                        }
-                    },
+                    true => {
+                        let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
+                        let name = format!("{}_staging", self.nest.tensor(tensor).name);
+                        StoreWay::Staged(self.shared(&name, dtype, rows, cols, 1))
+                    }
                 };
                 self.out.push(Stmt::Store { value: var, target, way });
             }
@@ -77,10 +88,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Panels of a warpgroup's 64 rows, where the tile is made of whole ones.
-    fn panels(&mut self, tensor: TensorId, index: &[Int], layout: LayoutId) -> Option<StoreWay> {
-        const ROWS: u32 = 64;
-        let dtype = self.nest.tensor(tensor).dtype;
+    /// Panels of a warpgroup's rows, where the tile is made of whole ones.
+    fn panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
         let (columns, shape) = (128 / dtype.bytes(), self.program.layout(layout).clone());
         let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return None };
         let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4) && shape.cols.is_multiple_of(columns);
@@ -91,14 +100,37 @@ impl Lowering<'_> {
         let known = self.program.shared.iter().position(|shared| shared.sent && shared.dtype == dtype);
         let staging = match known {
             Some(at) => SharedId(at as u32),
-            None => self.shared(&name, dtype, ROWS, columns, 0),
+            None => self.shared(&name, dtype, PANEL_ROWS, columns, 0),
         };
         let buffer = &mut self.program.shared[staging.0 as usize];
         (buffer.panels, buffer.sent) = (true, true);
         // One to write while another is on its way, for each warpgroup.
-        buffer.stages = buffer.stages.max((shape.cols / columns).min(2) * warps_m / 4);
-        let bulk = self.bulk_store(tensor, index, shape.row_axis?, shape.col_axis, ROWS);
-        Some(StoreWay::Panels { staging, bulk })
+        let count = shape.cols / columns;
+        buffer.stages = buffer.stages.max(count.min(2) * warps_m / 4);
+        Some(Panels { staging, count })
+    }
+
+    /// Each warpgroup for itself: by TMA where there is a map and the tensor's alignment allows it.
+    fn store_panels(&mut self, value: VarId, panels: Panels, target: Access, bulk: Option<BulkStore>) {
+        let Panels { staging, count } = panels;
+        let tensor = target.tensor;
+        let write = Stmt::WritePanel { value, staging };
+        let by_threads = Stmt::StorePanel { staging, target };
+        let body = match bulk {
+            Some(store) => {
+                let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());
+                let condition = self.program.require(name, vec![Premise::Aligned(tensor)]);
+                let wait = vec![Stmt::AwaitPanel { staging }];
+                let send = vec![Stmt::SendPanel { staging, store }];
+                vec![
+                    Stmt::Where { condition, body: wait, otherwise: Vec::new() },
+                    write,
+                    Stmt::Where { condition, body: send, otherwise: vec![by_threads] },
+                ]
+            }
+            None => vec![write, by_threads],
+        };
+        self.out.push(Stmt::Panels { count, body });
     }
 
     /// Storing rounds to the tensor's dtype, so the value before that conversion serves.

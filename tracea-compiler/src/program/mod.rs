@@ -4,16 +4,18 @@
 //! Integer expressions are the nest's own ([`Int`]): an axis in them means an element's coordinate, and the statement says
 //! which registers or rows that coordinate comes from.
 
-pub mod barriers;
+mod bulk;
+pub mod effects;
 mod int_text;
 pub mod layout;
-mod panels;
+pub mod order;
 pub mod pressure;
 pub mod print;
 pub mod shared;
 
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
+pub use bulk::{BulkCopy, BulkForm, BulkStore, Condition, ConditionId, Premise};
 pub use int_text::{Divisor, IntText};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
@@ -34,6 +36,8 @@ pub struct Program {
     /// Where copying has threads of its own.
     pub producer: Option<Producer>,
     pub rings: Vec<Ring>,
+    /// Constants of the source that say where TMA may copy.
+    pub conditions: Vec<Condition>,
     /// Integers that count a role's steps through its rings, from 0.
     pub counters: Vec<String>,
     pub names: Names,
@@ -78,6 +82,8 @@ pub struct Producer {
     pub consumer_registers: u32,
     /// Rows that a thread copies at a time, where it copies by itself: their addresses take registers.
     pub rows_at_a_time: u32,
+    /// Where all of these hold, one thread makes all copies and the others leave; `None` where some are threads' in any case.
+    pub alone: Option<Vec<ConditionId>>,
     pub body: Vec<Stmt>,
 }
 
@@ -155,39 +161,9 @@ pub struct RingId(pub u32);
 pub struct Ring {
     pub name: String,
     pub stages: u32,
-    /// What decides whether TMA fills it; empty where it never does.
-    pub bulk: Vec<BulkCondition>,
-}
-
-/// What TMA asks of a tensor; a constant of the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BulkCondition {
-    /// Its rows begin on multiples of 16 bytes.
-    Aligned(TensorId),
-    /// Its windows are within what a tensor map can say.
-    Windows(TensorId),
-}
-
-/// A tile that TMA copies, one panel of columns at a time.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BulkCopy {
-    pub shared: SharedId,
-    pub slot: Option<IntText>,
-    pub tensor: TensorId,
-    /// The parameter that describes the tensor.
-    pub map: String,
-    /// Where the first panel begins, for each tensor axis.
-    pub at: Vec<IntText>,
-    pub form: BulkForm,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum BulkForm {
-    /// A box of the tensor.
-    Box,
-    /// Rows along a flat axis (im2col). For each tensor axis but the first and the last, how far past `at` they are read: `at` lies
-    /// within the corners that the map knows, so that a walk turns to the next line at the right place wherever the window is.
-    Window { offsets: Vec<IntText> },
+    pub buffers: Vec<SharedId>,
+    /// Where TMA fills it; `None` where it never does.
+    pub bulk: Option<ConditionId>,
 }
 
 /// Which slot of a ring, and the parity of its current round.
@@ -309,11 +285,17 @@ pub enum Stmt {
     Copy(Copy),
     Commit,
     Wait(u32),
-    /// All threads that hold tiles.
-    Barrier,
-    /// Ordinary accesses to shared memory come before the tensor cores' and TMA's.
+    Barrier(Scope),
+    /// Accesses of this thread to shared memory by the generic proxy, and those of others that it has waited for, come before
+    /// accesses by the asynchronous one.
     Fence,
-    /// Consumer: until the slot is full, and what filled it visible to the tensor cores.
+    /// One of two ways, by a constant of the source.
+    Where {
+        condition: ConditionId,
+        body: Vec<Stmt>,
+        otherwise: Vec<Stmt>,
+    },
+    /// Consumer: until the slot is full.
     WaitFull(Turn),
     /// Consumer: the slot may be filled again.
     Release(Turn),
@@ -324,11 +306,10 @@ pub enum Stmt {
         turn: Turn,
         copies: Vec<Access>,
     },
-    /// Producer: by TMA where the ring's conditions hold, which completes on the slot's barrier by itself; else so.
+    /// Producer: by TMA, which completes on the slot's barrier by itself.
     Bulk {
         turn: Turn,
         copies: Vec<BulkCopy>,
-        otherwise: Vec<Stmt>,
     },
     /// One step further in the rings that the counter counts.
     Advance(String),
@@ -353,6 +334,30 @@ pub enum Stmt {
         value: VarId,
         target: Access,
         way: StoreWay,
+    },
+    /// For each panel of a tile's columns, by straight-line code; `panel` counts them.
+    Panels {
+        count: u32,
+        body: Vec<Stmt>,
+    },
+    /// The thread that sends panels: until TMA has read what this panel's place held.
+    AwaitPanel {
+        staging: SharedId,
+    },
+    /// The panel's registers → its place in shared memory.
+    WritePanel {
+        value: VarId,
+        staging: SharedId,
+    },
+    /// shared → global by TMA, of which one thread asks it.
+    SendPanel {
+        staging: SharedId,
+        store: BulkStore,
+    },
+    /// shared → global by the warpgroup's threads.
+    StorePanel {
+        staging: SharedId,
+        target: Access,
     },
     /// Which tile, and which part of it, this unit of work is.
     Locate,
@@ -403,36 +408,31 @@ pub enum Stmt {
     },
 }
 
-/// How a tile's registers reach memory.
+/// How a tile's registers reach memory at once.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreWay {
     Direct,
-    /// Through shared memory, the whole tile at once, so that rows are written by whole chunks.
+    /// Through shared memory, so that rows are written by whole chunks.
     Staged(SharedId),
-    /// Panel by panel, each warpgroup for itself; by TMA where there is a map and the tensor's alignment allows it.
-    Panels {
-        staging: SharedId,
-        bulk: Option<BulkStore>,
-    },
 }
 
-impl StoreWay {
-    pub fn staging(&self) -> Option<SharedId> {
+/// Whose accesses to shared memory a barrier puts in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    Warpgroup,
+    /// All threads that hold tiles.
+    Tile,
+}
+
+impl Stmt {
+    /// The statements inside of it.
+    pub fn bodies(&self) -> Vec<&[Stmt]> {
         match self {
-            StoreWay::Direct => None,
-            StoreWay::Staged(shared) | StoreWay::Panels { staging: shared, .. } => Some(*shared),
+            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Panels { body, .. } => vec![body],
+            Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
+            _ => Vec::new(),
         }
     }
-}
-
-/// A tile as boxes that TMA writes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BulkStore {
-    /// The parameter that describes the tensor, its leading axes merged into one where the tile's rows run along several.
-    pub map: String,
-    /// Where the tile begins, for each of the map's axes, and along which of them its rows run.
-    pub at: Vec<IntText>,
-    pub row_at: usize,
 }
 
 /// What a reduction runs over.

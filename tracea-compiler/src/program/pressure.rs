@@ -66,10 +66,9 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
         .iter()
         .map(|stmt| match stmt {
             Stmt::For { body, .. } => addresses(program, body, true),
-            Stmt::If { body, .. } => addresses(program, body, in_loop),
             Stmt::Load { target, .. } if in_loop => row_addresses(program, *target),
             Stmt::Stage { .. } | Stmt::Store { way: StoreWay::Staged(_), .. } if in_loop => STAGED_ADDRESSES,
-            _ => 0,
+            _ => stmt.bodies().into_iter().map(|body| addresses(program, body, in_loop)).sum(),
         })
         .sum()
 }
@@ -85,7 +84,7 @@ fn row_addresses(program: &Program, target: VarId) -> u32 {
 fn live_before(program: &Program, stmts: &[Stmt], mut live: BTreeSet<VarId>, peak: &mut u32) -> BTreeSet<VarId> {
     for stmt in stmts.iter().rev() {
         match stmt {
-            Stmt::For { body, .. } => {
+            Stmt::For { body, .. } | Stmt::Panels { body, .. } => {
                 let mut around = live.clone();
                 loop {
                     let before = live_before(program, body, around.clone(), peak);
@@ -97,9 +96,11 @@ fn live_before(program: &Program, stmts: &[Stmt], mut live: BTreeSet<VarId>, pea
                 }
                 live = around;
             }
-            Stmt::If { body, .. } => {
-                let before = live_before(program, body, live.clone(), peak);
-                live.extend(before);
+            Stmt::If { .. } | Stmt::Where { .. } => {
+                let after = live.clone();
+                for body in stmt.bodies() {
+                    live.extend(live_before(program, body, after.clone(), peak));
+                }
             }
             _ => {
                 let (reads, writes) = (reads(stmt), writes(stmt));
@@ -198,7 +199,8 @@ fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
         Stmt::Store { value, .. }
         | Stmt::Reduce { value, .. }
         | Stmt::Exchange { value, .. }
-        | Stmt::Stage { value, .. } => {
+        | Stmt::Stage { value, .. }
+        | Stmt::WritePanel { value, .. } => {
             vars.insert(*value);
         }
         Stmt::Fold { value, target, .. } => {

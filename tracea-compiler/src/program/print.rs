@@ -1,6 +1,6 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
-use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Kept, Operand, Program, Stmt, StoreWay};
+use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Kept, Operand, Program, Scope, Stmt, StoreWay};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -78,17 +78,29 @@ impl Program {
                 }
                 Stmt::Commit => write!(f, "commit")?,
                 Stmt::Wait(pending) => write!(f, "wait {pending}")?,
-                Stmt::Barrier => write!(f, "barrier")?,
+                Stmt::Barrier(Scope::Tile) => write!(f, "barrier")?,
+                Stmt::Barrier(Scope::Warpgroup) => write!(f, "barrier of the warpgroup")?,
                 Stmt::Fence => write!(f, "fence")?,
+                Stmt::Where { condition, body, otherwise } => {
+                    let name = &self.condition(*condition).name;
+                    if !body.is_empty() {
+                        writeln!(f, "where {name}")?;
+                        self.stmts(f, body, depth + 1)?;
+                    }
+                    if !otherwise.is_empty() {
+                        let indent = if body.is_empty() { String::new() } else { "  ".repeat(depth) };
+                        writeln!(f, "{indent}where not {name}")?;
+                        self.stmts(f, otherwise, depth + 1)?;
+                    }
+                    continue;
+                }
                 Stmt::WaitFull(turn) => write!(f, "wait full {}", self.ring(turn.ring).name)?,
                 Stmt::Release(turn) => write!(f, "release {}", self.ring(turn.ring).name)?,
                 Stmt::Acquire(turn) => write!(f, "acquire {}", self.ring(turn.ring).name)?,
                 Stmt::Publish { turn, .. } => write!(f, "publish {}", self.ring(turn.ring).name)?,
-                Stmt::Bulk { turn, copies, otherwise } => {
+                Stmt::Bulk { turn, copies } => {
                     let copies: Vec<String> = copies.iter().map(|copy| self.bulk_copy(copy)).collect();
-                    writeln!(f, "fill {} by {}, or else", self.ring(turn.ring).name, copies.join(" and "))?;
-                    self.stmts(f, otherwise, depth + 1)?;
-                    continue;
+                    write!(f, "fill {} by {}", self.ring(turn.ring).name, copies.join(" and "))?
                 }
                 Stmt::Advance(counter) => write!(f, "advance {counter}")?,
                 Stmt::DotWait { pending, .. } => write!(f, "wait for dots, {pending} pending")?,
@@ -105,12 +117,24 @@ impl Program {
                 }
                 Stmt::Store { value, target, way } => {
                     write!(f, "store {} <- {}", self.access(target), self.var(*value).name)?;
-                    if let Some(staging) = way.staging() {
-                        write!(f, " through {}", self.shared(staging).name)?
+                    if let StoreWay::Staged(staging) = way {
+                        write!(f, " through {}", self.shared(*staging).name)?
                     }
-                    if let StoreWay::Panels { bulk: Some(_), .. } = way {
-                        write!(f, ", by TMA where it can")?
-                    }
+                }
+                Stmt::Panels { count, body } => {
+                    writeln!(f, "for {count} panels")?;
+                    self.stmts(f, body, depth + 1)?;
+                    continue;
+                }
+                Stmt::AwaitPanel { staging } => write!(f, "await {}", self.shared(*staging).name)?,
+                Stmt::WritePanel { value, staging } => {
+                    write!(f, "write {} <- {}", self.shared(*staging).name, self.var(*value).name)?
+                }
+                Stmt::SendPanel { staging, store } => {
+                    write!(f, "send {} by {}", self.shared(*staging).name, store.map)?
+                }
+                Stmt::StorePanel { staging, target } => {
+                    write!(f, "store {} <- {}", self.access(target), self.shared(*staging).name)?
                 }
                 Stmt::Locate => write!(f, "locate")?,
                 Stmt::FinishStores => write!(f, "finish stores")?,

@@ -3,7 +3,8 @@
 //! Buffers that are never alive together share bytes: a buffer lives from the first statement that writes it to the last that
 //! reads it, and a loop counts as one statement.
 
-use super::{Kept, Operand, Program, Stmt};
+use super::effects::effects;
+use super::{Program, Stmt};
 use crate::nest::Dtype;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,7 +22,7 @@ pub struct Shared {
     pub panels: bool,
     /// A producer fills it, ahead of the consumers' statements.
     pub fed: bool,
-    /// TMA stores from it, behind the consumers' statements.
+    /// Panels on their way out, each warpgroup its own: TMA reads them behind the consumers' statements.
     pub sent: bool,
     /// Each thread passes its own elements through it, in no order with other threads: no other buffer lies in its bytes.
     pub private: bool,
@@ -90,21 +91,9 @@ fn lives_meet(a: Option<(usize, usize)>, b: Option<(usize, usize)>) -> bool {
 
 /// Calls `each` with every shared buffer that the statement touches.
 pub fn visit(stmt: &Stmt, each: &mut impl FnMut(SharedId)) {
-    match stmt {
-        Stmt::Copy(copy) => each(copy.shared),
-        Stmt::Store { way, .. } => way.staging().into_iter().for_each(each),
-        Stmt::Stage { shared, .. } => each(*shared),
-        Stmt::Keep { kept: Kept::Slot { stream, .. }, .. }
-        | Stmt::Load { kept: Some(Kept::Slot { stream, .. }), .. } => each(*stream),
-        Stmt::Dot(dot) => {
-            for operand in [&dot.a, &dot.b] {
-                if let Operand::Shared { shared, .. } = operand {
-                    each(*shared);
-                }
-            }
-        }
-        Stmt::For { body, .. } | Stmt::If { body, .. } => body.iter().for_each(|stmt| visit(stmt, each)),
-        _ => {}
+    effects(stmt).into_iter().for_each(|effect| each(effect.shared()));
+    for body in stmt.bodies() {
+        body.iter().for_each(|stmt| visit(stmt, each));
     }
 }
 

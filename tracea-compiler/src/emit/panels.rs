@@ -1,0 +1,58 @@
+//! Results on their way out, panel by panel.
+
+use super::access::LambdaParams;
+use super::{Emitter, tile_name};
+use crate::program::shared::SharedId;
+use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, VarId};
+
+impl Emitter<'_> {
+    pub(super) fn write_panel(&mut self, value: VarId, staging: SharedId) {
+        let value = self.program.var(value);
+        let Domain::Tile(layout) = value.domain else { return };
+        let (layout, place) = (&self.program.layout(layout).name, self.place_of_panel(staging));
+        let buffer = tile_name(&self.program.shared(staging).name);
+        self.out.line(format!("write_panel<{layout}, {buffer}>({}, panel, {place});", value.name));
+    }
+
+    /// Coordinates go innermost first, as PTX has them.
+    pub(super) fn send_panel(&mut self, staging: SharedId, store: &BulkStore) {
+        let columns = self.program.shared(staging).cols;
+        let BulkStore { map, at, row_at } = store;
+        let last = at.len() - 1;
+        let coordinate = |(axis, at): (usize, &IntText)| {
+            let from = match at {
+                IntText::Start(axis) => self.start(*axis),
+                other => self.int_text(other),
+            };
+            let offset = match axis {
+                axis if axis == last => format!("panel * {columns}"),
+                axis if axis == *row_at => "panel_row()".into(),
+                _ => return from,
+            };
+            if from == "0" { offset } else { format!("{from} + {offset}") }
+        };
+        let coordinates: Vec<String> = at.iter().enumerate().rev().map(coordinate).collect();
+        let place = self.place_of_panel(staging);
+        self.out.line("if (sends_panels()) {");
+        self.out.indent();
+        self.out.line(format!("tma_store({map}, {place}, {});", coordinates.join(", ")));
+        self.out.line("tma_store_commit();");
+        self.out.dedent();
+        self.out.line("}");
+    }
+
+    pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access) {
+        let AccessForm::Contiguous { rows, cols } = target.form else { return };
+        let (buffer, place) = (tile_name(&self.program.shared(staging).name), self.place_of_panel(staging));
+        let head = format!("store_panel<{buffer}, {}>({place}, panel, ", self.align(target));
+        let tail = format!(", {});", self.valid_cols(cols));
+        self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
+    }
+
+    /// Of the places that the warpgroup has for panels in turn, this one's.
+    fn place_of_panel(&self, staging: SharedId) -> String {
+        let shared = self.program.shared(staging);
+        let places = shared.stages / (self.program.threads / 128);
+        format!("own_panel<{}, {places}>({}, panel)", tile_name(&shared.name), shared.name)
+    }
+}
