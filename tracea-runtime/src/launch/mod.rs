@@ -13,6 +13,7 @@ mod arg;
 mod check;
 mod copies;
 mod explain;
+mod flush;
 mod model;
 mod params;
 mod pick;

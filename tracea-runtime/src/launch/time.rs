@@ -1,12 +1,13 @@
 //! How long a launch takes: a median over many runs, each with a cold L2 cache on a GPU.
 
 use super::Launch;
+use super::flush::Flush;
 use super::run::Checks;
-use crate::cuda::{Checked, CudaBlock, Gpu, Stopwatch};
+use crate::cuda::{Gpu, Stopwatch};
 use crate::error::Result;
 use crate::tensor::RawTensor;
 use crate::verify::Saved;
-use cudarc::driver::{CudaStream, result};
+use cudarc::driver::CudaStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -61,17 +62,13 @@ impl Launch<'_> {
         stream: &Arc<CudaStream>,
         runs: usize,
     ) -> Result<Timing> {
-        // Twice the cache, so that nothing of the last run is left.
-        let flush_bytes = (2 * gpu.l2_bytes).max(32 << 20);
-        let flush = CudaBlock::allocate(gpu, stream, flush_bytes)?;
+        let flush = Flush::new(gpu, stream)?;
         let watch = Stopwatch::new(gpu)?;
         let mut times = Vec::with_capacity(runs);
         for run in 0..WARM_UP + runs {
             gpu.bind()?;
-            // SAFETY: the block has this many bytes and nobody else knows it. While it is filled the launch is enqueued, so that the
-            // events do not time the host.
-            unsafe { result::memset_d8_async(flush.address(), run as u8, flush_bytes, stream.cu_stream()) }
-                .doing("flushing the cache")?;
+            // While that runs the launch is enqueued, so that the events do not time the host.
+            flush.enqueue(stream)?;
             watch.start(stream)?;
             self.run_checked(checks)?;
             watch.stop(stream)?;
