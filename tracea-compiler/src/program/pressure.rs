@@ -23,12 +23,11 @@ pub fn fits(program: &Program) -> bool {
 
 /// What a consumer needs besides its values: it copies nothing, so that is little.
 const CONSUMER_REGISTERS: u32 = 30;
-/// Registers that a thread needs besides its values: where it multiplies, as many as it may need and as it usually does; else.
-const OTHER_REGISTERS: u32 = 48;
+/// Registers that a thread needs besides its values: as many as it may need, and as it usually does.
+const OTHER_REGISTERS: u32 = 40;
 const USUAL_REGISTERS: u32 = 16;
-const PLAIN_REGISTERS: u32 = 24;
 /// No thread is held to fewer.
-const LEAST_REGISTERS: u32 = 64;
+const LEAST_REGISTERS: u32 = 80;
 /// What a multiprocessor has.
 const REGISTERS: u32 = 65536;
 const THREADS: u32 = 2048;
@@ -36,20 +35,12 @@ const BLOCKS: u32 = 32;
 
 /// Blocks that a multiprocessor must have registers for: the assembler takes no more a thread than that leaves.
 pub fn resident(program: &Program) -> u32 {
-    blocks_beside(program, if multiplies(&program.body) { OTHER_REGISTERS } else { PLAIN_REGISTERS }, LEAST_REGISTERS)
+    blocks_beside(program, OTHER_REGISTERS, LEAST_REGISTERS)
 }
 
 /// Blocks that a multiprocessor will hold, by what their values ask for.
 pub fn likely_resident(program: &Program) -> u32 {
-    blocks_beside(program, if multiplies(&program.body) { USUAL_REGISTERS } else { PLAIN_REGISTERS }, 32)
-}
-
-fn multiplies(stmts: &[Stmt]) -> bool {
-    stmts.iter().any(|stmt| match stmt {
-        Stmt::Dot(_) => true,
-        Stmt::For { body, .. } | Stmt::If { body, .. } => multiplies(body),
-        _ => false,
-    })
+    blocks_beside(program, USUAL_REGISTERS, 32)
 }
 
 fn blocks_beside(program: &Program, others: u32, least: u32) -> u32 {
