@@ -20,7 +20,7 @@ impl Emitter<'_> {
                     None => format!("THREADS, {align}"),
                 };
                 let head = format!("copy_rows_async<{tile}, {threads}>({to}, ");
-                let tail = format!(", {});", self.valid_cols(cols));
+                let tail = format!(", {});", self.valid_cols(&copy.source, cols));
                 self.lambda(&copy.source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
             AccessForm::Scattered { rows, cols } => {
@@ -38,7 +38,7 @@ impl Emitter<'_> {
         match (var.domain, source.form) {
             (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
                 let head = format!("load_tile_vec<{}, {}{whole}>({}, ", name(id), self.align(source), var.name);
-                let tail = format!(", {});", self.valid_cols(cols));
+                let tail = format!(", {});", self.valid_cols(source, cols));
                 self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
@@ -55,7 +55,7 @@ impl Emitter<'_> {
             }
             (Domain::Cols(id), AccessForm::Contiguous { cols, .. }) => {
                 let head = format!("load_cols_vec<{}, {}{whole}>({}, ", name(id), self.align(source), var.name);
-                let tail = format!(", {});", self.valid_cols(cols));
+                let tail = format!(", {});", self.valid_cols(source, cols));
                 self.lambda(source, None, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Once, _) => {
@@ -112,7 +112,7 @@ impl Emitter<'_> {
         };
         let layout = &self.program.layout(layout).name;
         let head = format!("keep_tile<{layout}, {}>({block}, ", self.align(source));
-        let tail = format!(", {});", self.valid_cols(cols));
+        let tail = format!(", {});", self.valid_cols(source, cols));
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }
 
@@ -161,7 +161,7 @@ impl Emitter<'_> {
                         format!("store_tile<{}, {align}, {ty}{}>({}, ", name(id), self.whole(), var.name)
                     }
                 };
-                let tail = format!(", {});", self.valid_cols(cols));
+                let tail = format!(", {});", self.valid_cols(target, cols));
                 self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
             }
             (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
@@ -207,7 +207,10 @@ impl Emitter<'_> {
     }
 
     /// How many of the tile's columns exist, counted from its first.
-    pub(super) fn valid_cols(&self, cols: AxisId) -> String {
+    pub(super) fn valid_cols(&self, access: &Access, cols: AxisId) -> String {
+        if access.whole_cols {
+            return self.block_name(cols);
+        }
         let (limit, start) = (self.limit(cols), self.start(cols));
         if start == "0" { limit } else { format!("{limit} - {start}") }
     }

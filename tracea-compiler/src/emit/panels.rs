@@ -45,7 +45,7 @@ impl Emitter<'_> {
         let AccessForm::Contiguous { rows, cols } = target.form else { return };
         let (buffer, place) = (tile_name(&self.program.shared(staging).name), self.place_of_panel(staging));
         let head = format!("store_panel<{buffer}, {}>({place}, panel, ", self.align(target));
-        let tail = format!(", {});", self.valid_cols(cols));
+        let tail = format!(", {});", self.valid_cols(target, cols));
         self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
     }
 

@@ -37,7 +37,8 @@ impl Lowering<'_> {
             });
         }
         // A tile may span an axis that its index does not name (a broadcast row); its edge is nobody's concern.
-        Access { tensor, index: index.to_vec(), form, limits, inside }
+        let whole_cols = matches!(form, AccessForm::Contiguous { cols, .. } if self.inside.contains(&cols));
+        Access { tensor, index: index.to_vec(), form, limits, inside, whole_cols }
     }
 
     /// Whether the tensor is contiguous along the axis, from the block's start on a multiple of the block.

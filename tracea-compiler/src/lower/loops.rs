@@ -190,6 +190,9 @@ impl Lowering<'_> {
     /// Loops as they are written; those that hold nothing but the next share their running variables.
     fn plain(&mut self, levels: &[Level], running: &[VarId]) -> Result<(), ScheduleError> {
         let [level, deeper @ ..] = levels else { return Ok(()) };
+        if deeper.is_empty() && self.has_edge(level) {
+            return self.edged(level, running);
+        }
         let body = self.nested(|this| {
             if !deeper.is_empty() {
                 return this.plain(deeper, running);
@@ -206,19 +209,25 @@ impl Lowering<'_> {
         let axis = level.inner.axis;
         let stem = self.names.axis(axis).to_string();
         let tiled = is_tiled(self.nest, axis);
-        let limit = if level.inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
-        let (from, limit) = match self.split_range.clone().filter(|_| self.is_split(axis)) {
-            Some((first, until)) => (IntText::Name(first), IntText::Name(until)),
-            None => (level.from.clone(), limit),
-        };
+        let (from, until) = self.plain_range(level);
         self.out.push(Stmt::For {
             var: if tiled { format!("{stem}0") } else { stem },
             from,
-            until: limit,
+            until,
             step: IntText::Const(if tiled { self.schedule.blocks[axis.index()].unwrap_or(1).into() } else { 1 }),
             unroll: false,
             body,
         });
+    }
+
+    /// Where this block's part of such a loop begins and ends.
+    pub fn plain_range(&self, level: &Level) -> (IntText, IntText) {
+        let axis = level.inner.axis;
+        match self.split_range.clone().filter(|_| self.is_split(axis)) {
+            Some((first, until)) => (IntText::Name(first), IntText::Name(until)),
+            None if level.inner.until.is_some() => (level.from.clone(), IntText::Limit(axis)),
+            None => (level.from.clone(), IntText::Extent(axis)),
+        }
     }
 
     fn ring(&mut self, levels: &[Level], fed: Vec<(Resident, Dtype)>, running: &[VarId]) -> Result<(), ScheduleError> {

@@ -5,6 +5,7 @@
 //! - `access` turns index expressions into rows and bounds checks;
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `kept` finds rows that several loops read, which threads then keep;
+//! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `streams` brings what a loop walks down ahead of its use;
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `split` shares the terms of a sum out among blocks;
@@ -18,6 +19,7 @@ pub mod analysis;
 mod bulk;
 mod domains;
 mod dots;
+mod edges;
 mod kept;
 mod loops;
 mod names;
@@ -254,6 +256,8 @@ struct Lowering<'a> {
     shifted: BTreeSet<AxisId>,
     /// Axes whose limit is a variable of its own, not the extent.
     limited: BTreeSet<AxisId>,
+    /// Axes whose block exists wholly where the current statement runs.
+    inside: BTreeSet<AxisId>,
     /// Shared tiles that hold a tensor's operand tile while a loop runs.
     operands: Vec<loops::Resident>,
     role: Role,
@@ -292,6 +296,7 @@ impl<'a> Lowering<'a> {
             home,
             shifted: BTreeSet::new(),
             limited: BTreeSet::new(),
+            inside: BTreeSet::new(),
             operands: Vec::new(),
             role,
             sites: Vec::new(),
@@ -358,6 +363,9 @@ impl<'a> Lowering<'a> {
 
     /// Whether a block along the axis can reach past its end.
     fn partial(&self, axis: AxisId) -> bool {
+        if self.inside.contains(&axis) {
+            return false;
+        }
         // A loop that starts in the middle need not end on a block's end.
         if self.limited.contains(&axis) || self.shifted.contains(&axis) {
             return true;

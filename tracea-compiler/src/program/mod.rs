@@ -473,6 +473,8 @@ pub struct Access {
     pub limits: Vec<AxisId>,
     /// Tensor axes whose index is checked against 0 and the size.
     pub inside: Vec<usize>,
+    /// All of the block's columns exist.
+    pub whole_cols: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
