@@ -48,6 +48,8 @@ fn blocks_beside(program: &Program, others: u32, least: u32) -> u32 {
     (REGISTERS / registers).min(THREADS).checked_div(program.threads).unwrap_or(1).clamp(1, BLOCKS)
 }
 
+/// What copies ahead of their use keep from step to step.
+const KEPT_ADDRESSES: u32 = 6;
 /// What a tile's way through shared memory keeps from step to step.
 const STAGED_ADDRESSES: u32 = 24;
 
@@ -58,6 +60,7 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
         .map(|stmt| match stmt {
             Stmt::For { body, .. } => addresses(program, body, true),
             Stmt::Load { target, .. } if in_loop => row_addresses(program, *target),
+            Stmt::Keep { .. } if in_loop => KEPT_ADDRESSES,
             Stmt::Stage { .. } | Stmt::Store { way: StoreWay::Staged(_), .. } if in_loop => STAGED_ADDRESSES,
             _ => stmt.bodies().into_iter().map(|body| addresses(program, body, in_loop)).sum(),
         })

@@ -174,10 +174,19 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
             true => 128,
             false => 64,
         },
+        // Lines of 128 bytes, many rows of them: few columns make many blocks, which need few parts each to fill the device.
+        (_, true, true) | (_, false, false) if walks_down_rows(nest, roles) => 64,
         (_, true, true) => 256,
         // A warp a row, 16 elements a thread: registers for many warps, and no barrier in a reduction.
         (_, true, false) => 512,
-        (_, false, true) if loops_over_columns(nest, roles) => 4,
+        // Rows that share slices go two to a warp.
+        (_, false, true) if loops_over_columns(nest, roles) => {
+            if reads_slices(nest, facts) {
+                8
+            } else {
+                4
+            }
+        }
         (_, false, true) => 16,
         (_, false, false) => 16,
     };
@@ -192,6 +201,14 @@ fn results_are_halves(nest: &Nest) -> bool {
     let mut halves = true;
     each_store(&nest.body.stmts, &mut |tensor, _| halves &= nest.tensor(tensor).dtype.bytes() <= 2);
     halves
+}
+
+/// Whether a loop goes down the rows of what the grid's columns hold.
+fn walks_down_rows(nest: &Nest, roles: &[Roles]) -> bool {
+    let axes = || nest.axes.iter().zip(roles).enumerate().filter(|(_, (axis, _))| axis.kind == AxisKind::Tiled);
+    let on_grid = |index: usize| nest.grid.contains(&AxisId(index as u32));
+    axes().any(|(index, (_, role))| !on_grid(index) && !role.contiguous)
+        && axes().all(|(index, (_, role))| on_grid(index) == role.contiguous)
 }
 
 /// Whether rows are walked through, block of columns by block of columns.
