@@ -8,18 +8,18 @@
 namespace tracea {
 
 // After this block has written its part. True in the block that came last, for which all parts are there to read; the
-// count of arrivals is 0 again then. CUDA C++ Programming Guide, "Memory Fence Functions", has the pattern.
+// count of arrivals is 0 again then. One thread releases what the barrier before ordered, and acquires for those that the barrier
+// after orders: PTX ISA, "Memory Consistency Model", causality order.
 __device__ __forceinline__ bool last_to_arrive(unsigned* arrived, int parts) {
-    __threadfence();
     tile_barrier();
     bool last = false;
     if (threadIdx.x == 0) {
-        last = atomicAdd(arrived, 1u) == static_cast<unsigned>(parts) - 1;
+        unsigned before;
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrived) : "memory");
+        last = before == static_cast<unsigned>(parts) - 1;
         if (last) *arrived = 0;
     }
-    last = tile_barrier_or(last);
-    if (last) __threadfence();
-    return last;
+    return tile_barrier_or(last);
 }
 
 // ---- registers that each thread has for itself: a tile, or slices of an accumulator; N * THREADS floats a part

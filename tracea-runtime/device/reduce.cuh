@@ -127,14 +127,17 @@ __device__ __forceinline__ void spread_rows(T (&out)[L::col_size], T* scratch) {
             for (int s = 0; s < L::col_size; ++s) scratch[L::rows_part() * L::cols + L::col_at(s)] = out[s];
         }
         tile_barrier();
-#pragma unroll
-        for (int s = 0; s < L::col_size; ++s) {
-            out[s] = scratch[L::col_at(s)];
+        // One thread a column, so that neighbours read neighbours and nobody else's sums are added again.
+#pragma unroll 1
+        for (int col = static_cast<int>(threadIdx.x); col < L::cols; col += L::threads) {
+            T all = scratch[col];
 #pragma unroll 8
-            for (int part = 1; part < L::rows_parts; ++part) {
-                out[s] = Op::apply(out[s], scratch[part * L::cols + L::col_at(s)]);
-            }
+            for (int part = 1; part < L::rows_parts; ++part) all = Op::apply(all, scratch[part * L::cols + col]);
+            scratch[col] = all;
         }
+        tile_barrier();
+#pragma unroll
+        for (int s = 0; s < L::col_size; ++s) out[s] = scratch[L::col_at(s)];
     }
 }
 
