@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(cpu::trials(&gallery));
     trials.extend(verified::trials(&gallery));
-    trials.extend(nvrtc::trials(&gallery));
+    trials.extend(nvrtc::trials(&gallery, false));
     trials.extend(gpu::trials(&gallery));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let shipped = registry::shipped();
     let mut trials: Vec<Trial> = Vec::new();
     trials.extend(cpu::trials(&shipped));
-    trials.extend(nvrtc::trials(&shipped));
+    trials.extend(nvrtc::trials(&shipped, true));
     trials.extend(gpu::trials(&shipped));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

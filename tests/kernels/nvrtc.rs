@@ -17,7 +17,8 @@ const SHARED_BYTES: &[(&str, u32)] = &[("sm_80", 163 << 10), ("sm_90a", 227 << 1
 /// A multiprocessor's registers.
 const REGISTERS: u32 = 65536;
 
-pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
+/// With `copied`, also for operands that are aligned by copies beside tensors that are not.
+pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
     let missing = match (nvrtc_version(), disassembler()) {
         (Err(error), _) => Some(error.to_string()),
         (Ok(_), None) => {
@@ -32,7 +33,7 @@ pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
                 let missing = missing.clone();
                 trials.push(Trial::ignorable_test(name(kernel, instance, variant), move || match missing {
                     Some(reason) => Ok(Completion::ignored_with(reason)),
-                    None => compiles(kernel, instance, variant).map(|()| Completion::Completed),
+                    None => compiles(kernel, instance, variant, copied).map(|()| Completion::Completed),
                 }));
             }
         }
@@ -74,24 +75,35 @@ enum Tensors {
     Aligned,
     /// Aligned, and TMA fetches their windows.
     Windowed,
+    /// The same for what TMA brings, which copies see to; all else misaligned.
+    Copied,
 }
 
-fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant) -> Result<(), Failed> {
+fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, copied: bool) -> Result<(), Failed> {
     // Code for sm_80 is compiled for newer devices too, where the assembler allocates anew.
-    let forms: &[(&str, Tensors)] = match (variant.target, variant.windows) {
-        ("sm_80", _) => &[("sm_80", Tensors::Aligned), ("sm_80", Tensors::Misaligned), ("sm_90", Tensors::Aligned)],
-        (target, []) => &[(target, Tensors::Aligned), (target, Tensors::Misaligned)],
-        (target, _) => &[(target, Tensors::Windowed), (target, Tensors::Aligned), (target, Tensors::Misaligned)],
+    let target = variant.target;
+    let mut forms = match (target, variant.windows) {
+        ("sm_80", _) => vec![(target, Tensors::Aligned), (target, Tensors::Misaligned), ("sm_90", Tensors::Aligned)],
+        (_, []) => vec![(target, Tensors::Aligned), (target, Tensors::Misaligned)],
+        _ => vec![(target, Tensors::Windowed), (target, Tensors::Aligned), (target, Tensors::Misaligned)],
     };
+    if copied && !variant.cost.fetches.is_empty() {
+        forms.push((target, Tensors::Copied));
+    }
     let best = forms[0].1;
-    for (architecture, tensors) in forms {
+    for (architecture, tensors) in &forms {
         let mut facts = Specialization::default();
         for &tensor in variant.aligned {
-            let bytes = if *tensors == Tensors::Misaligned { element_bytes(kernel, instance, tensor) } else { 16 };
+            let misaligned = match tensors {
+                Tensors::Misaligned => true,
+                Tensors::Copied => variant.cost.fetches.iter().all(|fetch| fetch.tensor != tensor),
+                Tensors::Aligned | Tensors::Windowed => false,
+            };
+            let bytes = if misaligned { element_bytes(kernel, instance, tensor) } else { 16 };
             facts = facts.aligned(tensor, bytes);
         }
         for window in variant.windows {
-            facts = facts.windowed(window.tensor, *tensors == Tensors::Windowed);
+            facts = facts.windowed(window.tensor, matches!(tensors, Tensors::Windowed | Tensors::Copied));
         }
         let context = |failed: Failed| {
             Failed::from(format!("{architecture}, {tensors:?}: {}", failed.message().unwrap_or_default()))

@@ -23,8 +23,8 @@ __device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) 
 
 // The first of `steps` that a part has, where `parts` share them out as evenly as they can.
 __device__ __forceinline__ int share(int steps, int part, int parts) {
-    const int each = steps / parts, rest = steps % parts;
-    return part * each + (part < rest ? part : rest);
+    const unsigned each = static_cast<unsigned>(steps) / parts, rest = static_cast<unsigned>(steps) % parts;
+    return static_cast<int>(part * each + min(static_cast<unsigned>(part), rest));
 }
 
 }  // namespace tracea

@@ -52,35 +52,19 @@ __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, ty
     }
 }
 
-// Its place → global memory, by the warpgroup's threads: target(row) says where the tile's rows begin, aligned to ALIGN bytes, and
-// columns [0, valid_cols) of the tile exist.
-template <class Panel, int ALIGN, class Rows>
-__device__ __forceinline__ void store_panel(const typename Panel::element* place, int panel, Rows target, int valid_cols) {
+// Its place → global memory, by the warpgroup's threads: target(row) says where the rows of a tile of COLS columns begin, aligned to
+// ALIGN bytes, and columns [0, valid_cols) of the tile exist. What the panel before left at its end goes with this one.
+template <class Panel, int PLACES, int ALIGN, int COLS, class Rows>
+__device__ __forceinline__ void store_panel(const typename Panel::element* panels, int panel, Rows target, int valid_cols) {
     using T = typename Panel::element;
-    constexpr int element_bytes = static_cast<int>(sizeof(T));
-    constexpr int width = vector_bytes(ALIGN, 16, element_bytes), count = width / element_bytes;
-    using Walk = RowWalk<Panel::rows, Panel::cols / count, 128>;
-    constexpr int batch = Walk::template batch<2>;
-    const Walk walk{opaque(static_cast<int>(threadIdx.x) % 128)};
-#pragma unroll 1
-    for (int step = 0; step < Walk::steps; step += batch) {
-#pragma unroll
-        for (int n = 0; n < batch; ++n) {
-            const int row = walk.row(step + n), within = walk.piece(step + n) * count, col = panel * Panel::cols + within;
-            const auto at = target(panel_row() + row);
-            if (at.valid && col < valid_cols) {
-                const Words<width> v = load_words<width>(place + Panel::offset(row, within));
-                if (col + count <= valid_cols) {
-                    store_words<width>(at.pointer + col, v);
-                } else {
-#pragma unroll
-                    for (int i = 0; i < count - 1; ++i) {
-                        if (col + i < valid_cols) at.pointer[col + i] = element<T>(v, i);
-                    }
-                }
-            }
-        }
-    }
+    // Threads that write have many addresses to compute, none of which may be kept in registers through a main loop.
+    const int index = thread_index_anew(), group = index / 128, first = panel * Panel::cols;
+    const T* const own = panels + group * PLACES * (Panel::rows * Panel::cols);
+    const auto place = [&](int panel) { return own + panel % PLACES * (Panel::rows * Panel::cols); };
+    const T *const now = place(panel), *const before = place(panel + PLACES - 1);
+    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, 2>(
+        index % 128, first, COLS, valid_cols, [&](int row) { return target(group * 64 + row); },
+        [&](int row, int col) { return (col < first ? before : now) + Panel::offset(row, col & (Panel::cols - 1)); });
 }
 
 }  // namespace tracea

@@ -56,24 +56,6 @@ __device__ __forceinline__ Words<16> load_constant_words(const unsigned char* po
     return {{v.x, v.y, v.z, v.w}};
 }
 
-// 16 of the 32 bytes, from the one at `first` < 16 on.
-__device__ __forceinline__ Words<16> bytes_from(const Words<16>& lower, const Words<16>& upper, int first) {
-    unsigned word[8];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        word[i] = lower.word[i];
-        word[i + 4] = upper.word[i];
-    }
-#pragma unroll
-    for (int i = 0; i < 6; ++i) word[i] = first & 8 ? word[i + 2] : word[i];
-#pragma unroll
-    for (int i = 0; i < 5; ++i) word[i] = first & 4 ? word[i + 1] : word[i];
-    Words<16> bytes;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) bytes.word[i] = __funnelshift_r(word[i], word[i + 1], first % 4 * 8);
-    return bytes;
-}
-
 // What a chunk of the target is made of.
 struct RealignedPiece {
     const unsigned char* from;
@@ -117,7 +99,7 @@ __device__ __forceinline__ void realign(const Realignment& all) {
     for (int i = 0; i < CHUNKS; ++i) {
         unsigned char* const to = tensor.target + (first + i * THREADS) * 16ll;
         if (piece[i].bytes > 0 && piece[i].inside(tensor)) {
-            store_words<16>(to, bytes_from(lower[i], upper[i], piece[i].first()));
+            store_words<16>(to, bytes_from<1>(lower[i], upper[i], piece[i].first()));
         } else {
 #pragma unroll 1
             for (int byte = 0; byte < piece[i].bytes; ++byte) to[byte] = piece[i].from[byte];

@@ -5,6 +5,7 @@
 #include "tracea/copy.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/shared_tile.cuh"
+#include "tracea/staged_rows.cuh"
 #include "tracea/words.cuh"
 
 namespace tracea {
@@ -90,45 +91,25 @@ __device__ __forceinline__ void write_tile(const E (&x)[L::size], typename Tile:
     }
 }
 
-// The same value, but the compiler cannot know: what is computed from it is computed here, not kept in registers since some
+// threadIdx.x, read from the special register here: what is computed from it is computed here too, not kept in registers since some
 // earlier place that needed the same (row addresses, all through a main loop).
-__device__ __forceinline__ int opaque(int x) {
-    asm volatile("" : "+r"(x));
-    return x;
+__device__ __forceinline__ int thread_index_anew() {
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+    return index;
 }
 
-// By way of shared memory, so that every write to global memory is of whole 16-byte chunks, neighbouring threads writing
-// neighbouring ones. `shared` must be free when any thread comes here; on return, other threads may still be reading it.
+// By way of shared memory. `shared` must be free when any thread comes here; on return, other threads may still be reading it.
 template <class L, class Staging, int THREADS, int ALIGN, class E, class Rows>
 __device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typename Staging::element* shared, Rows target,
                                                   int valid_cols) {
     using T = typename Staging::element;
-    constexpr int element_bytes = static_cast<int>(sizeof(T));
-    constexpr int width = vector_bytes(ALIGN, 16, element_bytes), count = width / element_bytes;
-    using Walk = RowWalk<Staging::rows, Staging::cols / count, THREADS>;
-    constexpr int batch = Walk::template batch<8>;
-    const Walk walk{opaque(static_cast<int>(threadIdx.x))};
+    constexpr int last_chunk = Staging::cols - 16 / static_cast<int>(sizeof(T));
     write_tile<L, Staging>(x, shared);
     tile_barrier();
-#pragma unroll 1
-    for (int first = 0; first < Walk::steps; first += batch) {
-#pragma unroll
-        for (int n = 0; n < batch; ++n) {
-            const int row = walk.row(first + n), col = walk.piece(first + n) * count;
-            const auto at = target(row);
-            if (walk.template inside<batch>(first + n) && at.valid && col < valid_cols) {
-                const Words<width> v = load_words<width>(shared + Staging::offset(row, col));
-                if (col + count <= valid_cols) {
-                    store_words<width>(at.pointer + col, v);
-                } else {
-#pragma unroll
-                    for (int i = 0; i < count - 1; ++i) {
-                        if (col + i < valid_cols) at.pointer[col + i] = element<T>(v, i);
-                    }
-                }
-            }
-        }
-    }
+    store_staged_rows<T, ALIGN, Staging::rows, Staging::cols, THREADS, 8>(
+        thread_index_anew(), 0, Staging::cols, valid_cols, target,
+        [&](int row, int col) { return shared + Staging::offset(row, min(max(col, 0), last_chunk)); });
 }
 
 }  // namespace tracea

@@ -48,6 +48,28 @@ __device__ __forceinline__ void store_words(void* pointer, const Words<BYTES>& v
     }
 }
 
+// 16 of the 32 bytes, from the one at `first` on, which is a multiple of UNIT under 16.
+template <int UNIT>
+__device__ __forceinline__ Words<16> bytes_from(const Words<16>& lower, const Words<16>& upper, int first) {
+    unsigned word[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        word[i] = lower.word[i];
+        word[i + 4] = upper.word[i];
+    }
+#pragma unroll
+    for (int i = 0; i < 6; ++i) word[i] = first & 8 ? word[i + 2] : word[i];
+    if constexpr (UNIT < 8) {
+#pragma unroll
+        for (int i = 0; i < 5; ++i) word[i] = first & 4 ? word[i + 1] : word[i];
+    }
+    if constexpr (UNIT < 4) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) word[i] = __funnelshift_r(word[i], word[i + 1], first % 4 * 8);
+    }
+    return {{word[0], word[1], word[2], word[3]}};
+}
+
 // The widest access that the alignment, the bytes at hand and the hardware allow; an element at least.
 __host__ __device__ constexpr int vector_bytes(int align, int available, int element) {
     int bytes = 16;

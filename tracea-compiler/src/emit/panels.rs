@@ -43,8 +43,9 @@ impl Emitter<'_> {
 
     pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access) {
         let AccessForm::Contiguous { rows, cols } = target.form else { return };
-        let (buffer, place) = (tile_name(&self.program.shared(staging).name), self.place_of_panel(staging));
-        let head = format!("store_panel<{buffer}, {}>({place}, panel, ", self.align(target));
+        let (shared, places) = (self.program.shared(staging), self.places(staging));
+        let (buffer, width) = (tile_name(&shared.name), self.block_name(cols));
+        let head = format!("store_panel<{buffer}, {places}, {}, {width}>({}, panel, ", self.align(target), shared.name);
         let tail = format!(", {});", self.valid_cols(target, cols));
         self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
     }
@@ -52,7 +53,10 @@ impl Emitter<'_> {
     /// Of the places that the warpgroup has for panels in turn, this one's.
     fn place_of_panel(&self, staging: SharedId) -> String {
         let shared = self.program.shared(staging);
-        let places = shared.stages / (self.program.threads / 128);
-        format!("own_panel<{}, {places}>({}, panel)", tile_name(&shared.name), shared.name)
+        format!("own_panel<{}, {}>({}, panel)", tile_name(&shared.name), self.places(staging), shared.name)
+    }
+
+    fn places(&self, staging: SharedId) -> u32 {
+        self.program.shared(staging).stages / (self.program.threads / 128)
     }
 }

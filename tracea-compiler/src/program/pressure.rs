@@ -24,7 +24,7 @@ pub fn fits(program: &Program) -> bool {
 /// What a consumer needs besides its values: it copies nothing, so that is little.
 const CONSUMER_REGISTERS: u32 = 30;
 /// Registers that a thread needs besides its values: as many as it may need, and as it usually does.
-const OTHER_REGISTERS: u32 = 40;
+const OTHER_REGISTERS: u32 = 48;
 const USUAL_REGISTERS: u32 = 16;
 /// No thread is held to fewer.
 const LEAST_REGISTERS: u32 = 80;

@@ -373,6 +373,43 @@ void test_part_of_block() {
     check("reduction, exchange and staged store by part of a block", good);
 }
 
+// ---- panels by threads
+
+// The rest of the memory keeps what it had.
+template <class L, class T, int ALIGN>
+void test_panel_store(int first, int stride, int valid_rows, int valid_cols) {
+    const vector<float> in = random_values<float>(2 * L::rows * L::cols);
+    vector<T> expected = random_values<T>(static_cast<size_t>(first + 2 * (L::rows + 1) * stride + L::cols), 2, 3);
+    Buffer<T> out(expected);
+    constexpr int panels = L::cols * static_cast<int>(sizeof(T)) > 128 ? 2 : 1;
+    launch(panel_store_kernel<L, T, ALIGN>, 1, L::threads, L::threads / 128 * panels * 64 * 128, Buffer<float>(in).pointer, out.pointer + first,
+           stride, valid_rows, valid_cols);
+    for (int tile = 0; tile < 2; ++tile) {
+        for (int row = 0; row < std::min<int>(valid_rows, L::rows); ++row) {
+            for (int col = 0; col < std::min<int>(valid_cols, L::cols); ++col) {
+                expected[first + (tile * (L::rows + 1) + row) * stride + col] = make<T>(in[(tile * L::rows + row) * L::cols + col]);
+            }
+        }
+    }
+    const vector<T> result = out.read();
+    bool good = true;
+    for (size_t i = 0; i < result.size(); ++i) good &= equal_bits(result[i], expected[i]);
+    check("panels " + name_of<T>() + " " + std::to_string(L::rows) + "x" + std::to_string(L::cols) + " by threads, align " + std::to_string(ALIGN) +
+              ", from element " + std::to_string(first) + ", " + std::to_string(valid_rows) + " rows, " + std::to_string(valid_cols) + " columns",
+          good);
+}
+
+template <class L, class T>
+void test_panel_stores() {
+    constexpr int bytes = static_cast<int>(sizeof(T)), panel = 128 / bytes;
+    for (const int cols : {L::cols, L::cols + 5, L::cols - 1, panel, panel + 3, panel - 7, 17, 9, 3, 1}) {
+        for (const int first : {0, 1, 2, 3, 7, 8, 13}) test_panel_store<L, T, bytes>(first, L::cols + 7, L::rows - 3, cols);
+        test_panel_store<L, T, 8>(8 / bytes * 3, L::cols + 24 / bytes, L::rows + 5, cols);
+        test_panel_store<L, T, 4>(4 / bytes * 5, L::cols + 12 / bytes, L::rows, cols);
+        test_panel_store<L, T, 16>(16 / bytes, L::cols + 32 / bytes, L::rows, cols);
+    }
+}
+
 // ---- whole kernels
 
 // Does not wait for the kernel.
@@ -562,6 +599,9 @@ int main() {
     test_walks();
     test_multicast();
     test_part_of_block();
+    test_panel_stores<Mma16816<128, 256, 8, 1>, f16>();
+    test_panel_stores<Mma16816<64, 64, 4, 1>, bf16>();
+    test_panel_stores<Mma16816<128, 64, 8, 1>, float>();
     test_gemm<bf16>(128, 256, 64);
     test_gemm<bf16>(200, 328, 136);
     test_gemm<f16>(1, 8, 8);
