@@ -2,7 +2,7 @@
 //!
 //! The two letters of a name say how `A` and `B` lie in memory: `n` as it stands in the formula, `t` transposed. The innermost
 //! axis is contiguous; the others may have any stride. Products of f16 and bf16 run on tensor cores and accumulate in f32; products
-//! of f32 are exact multiply-adds, and the `tf32` kernels round f32 operands to 10 bits of mantissa for the tensor cores.
+//! of f32 are exact multiply-adds, and the `tf32` kernels give f32 operands to the tensor cores, which keep 10 bits of mantissa.
 
 use crate::prelude::*;
 

@@ -12,8 +12,8 @@ use tracea::kernels::norm::*;
 use tracea::kernels::softmax::softmax;
 use tracea::prelude::*;
 
-/// Unit roundoff of tf32, which has as many bits as f16.
-const TF32: f64 = F16;
+/// How far from an f32 its tf32 may lie: the last place of what has as many bits as f16, since tensor cores may cut the rest off.
+const TF32: f64 = 2.0 * F16;
 
 type Vector<T> = Tensor<T, (Dyn,)>;
 type Matrix<T> = Tensor<T, (Dyn, Dyn)>;

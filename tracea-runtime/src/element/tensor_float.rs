@@ -5,7 +5,8 @@ use super::value::{Arithmetic, Number, Value};
 use crate::real::Limits;
 use crate::tile::{Accumulator, Matrix, product};
 
-/// An `f32` rounded to 10 fraction bits, halves away from zero (PTX ISA, `cvt.rna.tf32.f32`).
+/// An `f32` rounded to 10 fraction bits, halves away from zero (PTX ISA, `cvt.rna.tf32.f32`). Tensor cores that read operands from
+/// shared memory by themselves cut the other bits off instead; [`Tf32`](crate::oracle::Tf32) bounds both.
 #[allow(non_camel_case_types)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 #[repr(transparent)]

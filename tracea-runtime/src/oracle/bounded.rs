@@ -51,6 +51,17 @@ impl<P: Precision> Bounded<P> {
         Self::with_error(value, error + units * (P::UNIT * (magnitude + error)).max(P::TINY / 2.0))
     }
 
+    /// A number of another precision in `P`.
+    ///
+    /// What is rounded to the nearest is off by half of the last place, a unit; what is cut by less than all of it, two units. A
+    /// number that rounds to infinity stays finite where it is cut.
+    fn converted(value: f64, error: f64) -> Self {
+        if P::CUT && value.is_finite() && value.abs() + error > P::MAX {
+            return Self::with_error(value, f64::INFINITY);
+        }
+        Self::rounded_by(value, error, if P::CUT { 2.0 } else { 1.0 })
+    }
+
     /// The same number in another precision, rounded where that precision does not have it.
     pub(crate) fn cast<Q: Precision>(self) -> Bounded<Q> {
         // What holds every number of this precision changes none of them, nor the error they carry.
@@ -89,7 +100,7 @@ impl<P: Precision> Value for Bounded<P> {
         if error == 0.0 && (P::rounded(value) == value || value.is_nan()) {
             return Bounded::exact(value);
         }
-        Bounded::rounded(value, error)
+        Bounded::converted(value, error)
     }
 }
 
@@ -192,5 +203,39 @@ fn choose(a: Bounded<F32>, b: Bounded<F32>, f: fn(f64, f64) -> f64) -> Bounded<F
             };
             Bounded::with_error(value, counts(a).max(counts(b)))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::tf32;
+    use crate::oracle::Tf32;
+    use proptest::prelude::*;
+
+    /// An `f32` whose last 13 bits are ignored.
+    fn cut(x: f32) -> f64 {
+        f64::from(f32::from_bits(x.to_bits() & !0x1fff))
+    }
+
+    proptest! {
+        #[test]
+        fn an_operand_may_be_cut_or_rounded(bits in any::<u32>()) {
+            let x = f32::from_bits(bits);
+            prop_assume!(x.is_finite());
+            let modelled = Bounded::<Tf32>::load(x);
+            for seen in [cut(x), f64::from(tf32::from_f32(x).to_f32())] {
+                prop_assert!(modelled.error.is_infinite() || (seen - modelled.value).abs() <= modelled.error);
+            }
+            prop_assert!(modelled.error <= (f64::from(x).abs() / 1024.0).max(Tf32::TINY) || f64::from(x).abs() > Tf32::MAX);
+        }
+    }
+
+    #[test]
+    fn what_the_format_holds_is_exact() {
+        assert_eq!(Bounded::<Tf32>::load(1.5).error, 0.0);
+        assert_eq!(Bounded::<Tf32>::load(f32::INFINITY).error, 0.0);
+        // Rounded it is infinite, cut it is not.
+        assert_eq!(Bounded::<Tf32>::load(f32::MAX).error, f64::INFINITY);
     }
 }

@@ -15,6 +15,9 @@ pub trait Precision: Copy + Debug + Send + Sync + 'static {
     /// The largest finite number.
     const MAX: f64;
     const MIN_POSITIVE: f64;
+    /// Whether a conversion may cut the last bits off instead of rounding to the nearest number: off by up to two units then, and
+    /// never larger in magnitude.
+    const CUT: bool;
 
     /// The nearest number of the format.
     fn rounded(value: f64) -> f64;
@@ -23,7 +26,7 @@ pub trait Precision: Copy + Debug + Send + Sync + 'static {
 }
 
 macro_rules! precision {
-    ($($(#[$doc:meta])* $name:ident: $storage:ty, $fraction:literal, $min_exponent:literal, $max:expr, $round:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $storage:ty, $fraction:literal, $min_exponent:literal, $max:expr, $cut:literal, $round:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -34,6 +37,7 @@ macro_rules! precision {
             const TINY: f64 = power_of_two($min_exponent - $fraction);
             const MAX: f64 = $max;
             const MIN_POSITIVE: f64 = power_of_two($min_exponent);
+            const CUT: bool = $cut;
             fn rounded(value: f64) -> f64 {
                 let round: fn(f64) -> f64 = $round;
                 round(value)
@@ -50,13 +54,14 @@ macro_rules! precision {
 
 precision! {
     /// 10 fraction bits, 5 exponent bits.
-    F16: f16, 10, -14, 65504.0, |x| f16::from_f64(x).to_f64();
+    F16: f16, 10, -14, 65504.0, false, |x| f16::from_f64(x).to_f64();
     /// 7 fraction bits, 8 exponent bits.
-    Bf16: bf16, 7, -126, 3.389_531_389_251_535_5e38, |x| bf16::from_f64(x).to_f64();
-    /// `f32` that keeps 10 fraction bits.
-    Tf32: f32, 10, -126, 3.401_162_134_214_653_5e38, |x| f64::from(tf32::from_f32(x as f32).to_f32());
+    Bf16: bf16, 7, -126, 3.389_531_389_251_535_5e38, false, |x| bf16::from_f64(x).to_f64();
+    /// `f32` that keeps 10 fraction bits. `wgmma` reads plain `f32` from shared memory and ignores the other 13 (PTX ISA, "Matrix
+    /// Fragments"); `mma.sync` is given operands rounded to the nearest.
+    Tf32: f32, 10, -126, 3.401_162_134_214_653_5e38, true, |x| f64::from(tf32::from_f32(x as f32).to_f32());
     /// 23 fraction bits, 8 exponent bits.
-    F32: f32, 23, -126, f32::MAX as f64, |x| f64::from(x as f32);
+    F32: f32, 23, -126, f32::MAX as f64, false, |x| f64::from(x as f32);
 }
 
 const fn power_of_two(exponent: i32) -> f64 {
