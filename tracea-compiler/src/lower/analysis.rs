@@ -229,7 +229,7 @@ fn leads_to_operand(nest: &Nest, facts: &Facts, mut id: ValueId) -> bool {
             return true;
         }
         match nest.value(id).op {
-            Op::Transpose(inner) => id = inner,
+            Op::Transpose(inner) | Op::Cast(inner) => id = inner,
             _ => return false,
         }
     }
