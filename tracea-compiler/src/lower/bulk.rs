@@ -14,6 +14,7 @@ use super::windows::{self, Along, folded};
 use crate::nest::{AxisId, Extent, Int, IntOp, Op, TensorId};
 use crate::plan;
 use crate::program::{BulkCopy, BulkForm, BulkStore, IntText, Param, ParamType, Stmt, map_name};
+use crate::schedule::panel;
 
 /// Elements of a tensor that make up the rows of a tile.
 struct Source<'n> {
@@ -207,7 +208,7 @@ impl<'n> Lowering<'n> {
 
     /// Elements of a row that lie together in shared memory.
     fn panel(&self, tensor: TensorId) -> u32 {
-        128 / self.nest.tensor(tensor).dtype.bytes()
+        panel(self.nest.tensor(tensor).dtype)
     }
 }
 

@@ -245,7 +245,9 @@ impl Lowering<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{lines, lowered, program};
+    use crate::lower::lower_portfolio;
+    use crate::schedule::target::find;
+    use crate::testing::{lines, lowered, nest, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -320,6 +322,43 @@ mod tests {
             product(quote!(a[(i, k)].to::<tf32>()), quote!(b[(k, j)].to::<tf32>()), quote!(f32)),
             ["dot acc += a_ring (K-major) . b_ring (Mn-major) by Mma"]
         );
+    }
+
+    /// The warp roles' dots for f32 tensors multiplied as tf32, or none where the target has none for them.
+    fn by_warpgroups(a: TokenStream, b: TokenStream) -> Vec<String> {
+        let (nest, _) = nest(quote! {
+            fn f<N: Dim>(a: &Tensor<f32, (N, N)>, b: &Tensor<f32, (N, N)>, c: &mut Tensor<f32, (N, N)>) {
+                tile!(for (i, j) in (N, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in N { acc += dot(#a, #b); });
+                    c[(i, j)] = acc;
+                });
+            }
+        });
+        let target = find("sm_90a").expect("a known target");
+        let portfolio = lower_portfolio(&nest, target).expect("a portfolio, or none");
+        let reads = |line: &String| line.starts_with("dot") || line.starts_with("load");
+        portfolio.iter().flat_map(|lowered| lines(&lowered.program)).filter(reads).collect()
+    }
+
+    #[test]
+    fn warpgroups_multiply_tf32_that_lies_along_the_sum() {
+        let dots = by_warpgroups(quote!(a[(i, k)].to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t()));
+        assert!(!dots.is_empty());
+        for line in dots {
+            assert_eq!(line, "dot acc += a_ring (K-major) . b_ring (K-major) by Wgmma");
+        }
+    }
+
+    #[test]
+    fn tf32_that_lies_across_the_sum_or_was_computed_is_left_to_warps() {
+        for (a, b) in [
+            (quote!(a[(i, k)].to::<tf32>()), quote!(b[(k, j)].to::<tf32>())),
+            (quote!(a[(k, i)].to::<tf32>().t()), quote!(b[(j, k)].to::<tf32>().t())),
+            (quote!(a[(i, k)].exp().to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t())),
+        ] {
+            assert!(by_warpgroups(a, b).is_empty());
+        }
     }
 
     #[test]

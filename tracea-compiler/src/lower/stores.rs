@@ -7,7 +7,7 @@ use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::program::shared::SharedId;
 use crate::program::{Access, AccessForm, BulkStore, Domain, Premise, Stmt, StoreWay, VarId};
-use crate::schedule::{ScheduleError, layouts};
+use crate::schedule::{ScheduleError, layouts, panel};
 
 /// Rows of a panel: a warpgroup's.
 const PANEL_ROWS: u32 = 64;
@@ -90,7 +90,7 @@ impl Lowering<'_> {
 
     /// Panels of a warpgroup's rows, where the tile is made of whole ones.
     fn panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
-        let (columns, shape) = (128 / dtype.bytes(), self.program.layout(layout).clone());
+        let (columns, shape) = (panel(dtype), self.program.layout(layout).clone());
         let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return None };
         let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4) && shape.cols.is_multiple_of(columns);
         if self.role != Role::Consumer || !whole || dtype.bytes() < 2 {

@@ -15,6 +15,8 @@ struct Roles {
     k: bool,
     /// A dot over it multiplies in f32, which wants shorter steps.
     wide: bool,
+    /// Elements of the 128 bytes that a warpgroup's product reads along it, of the narrowest type.
+    panel: u32,
     /// Some tensor holds it contiguously.
     contiguous: bool,
     /// Some result does.
@@ -59,7 +61,9 @@ fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
         roles[dot.m.index()].m = true;
         roles[dot.n.index()].n = true;
         roles[dot.k.index()].k = true;
-        roles[dot.k.index()].wide |= dot.dtype.bytes() == 4;
+        let over = &mut roles[dot.k.index()];
+        over.wide |= dot.dtype.bytes() == 4;
+        over.panel = over.panel.max(super::panel(dot.dtype));
     }
     // Where tiles have two axes, a vector beside them says nothing about the order of threads.
     let planar = facts.order.iter().any(|id| nest.value(*id).ty.axes.len() > 1);
@@ -125,6 +129,7 @@ fn whole_block(size: i64, role: Roles, schedule: &Schedule) -> u32 {
     let (warps_m, warps_n) = schedule.warps;
     let step = match (schedule.target.pipeline, role) {
         (_, Roles { m: false, n: false, k: false, .. }) => return size.next_power_of_two(),
+        (Pipeline::WarpRoles, Roles { m: false, n: false, .. }) => role.panel,
         (Pipeline::WarpRoles, _) => 64,
         (Pipeline::CommitGroups, Roles { m: true, .. }) => 16 * warps_m.max(warps_n),
         (Pipeline::CommitGroups, Roles { n: true, .. }) => 8 * warps_n.max(2),
@@ -139,7 +144,7 @@ fn warpgroup_block(role: Roles, known: Option<u32>) -> u32 {
         (true, ..) => 128,
         (_, true, false) => 256,
         (_, true, true) => 128,
-        _ => 64,
+        _ => role.panel,
     };
     if role.m { wanted } else { known.map_or(wanted, |size| wanted.min(size.next_multiple_of(64))) }
 }

@@ -7,7 +7,7 @@ pub mod spec;
 pub mod target;
 
 use crate::lower::analysis::{Facts, OperandSource};
-use crate::nest::{AxisId, AxisKind, Extent, Nest};
+use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest};
 use crate::program::Major;
 use spec::{ScheduleOption, ScheduleSpec};
 use target::{Pipeline, Target};
@@ -199,8 +199,8 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
     }
     for dot in &facts.dots {
         let (row_step, col_step, k_step) = match dot.dtype {
-            crate::nest::Dtype::F32 => (1, 4, 4),
-            crate::nest::Dtype::Tf32 => (16 * schedule.warps.0, 8 * schedule.warps.1, 8),
+            Dtype::F32 => (1, 4, 4),
+            Dtype::Tf32 => (16 * schedule.warps.0, 8 * schedule.warps.1, 8),
             _ => (16 * schedule.warps.0, 8 * schedule.warps.1, 16),
         };
         for (axis, step, part) in [(dot.m, row_step, "rows"), (dot.n, col_step, "columns"), (dot.k, k_step, "steps")] {
@@ -251,8 +251,13 @@ fn check_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sc
     Ok(())
 }
 
-/// What `wgmma` asks of a schedule: 64 rows a warpgroup, 16-bit operands, and tiles whose contiguous side is whole 128-byte
-/// panels.
+/// Elements of 128 bytes: what TMA writes and `wgmma` reads as one row of a panel.
+pub fn panel(dtype: Dtype) -> u32 {
+    128 / dtype.bytes()
+}
+
+/// What `wgmma` asks of a schedule: 64 rows a warpgroup, operands of tensor cores' types, and tiles whose contiguous side is whole
+/// 128-byte panels.
 fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), ScheduleError> {
     if facts.dots.is_empty() {
         return Err(ScheduleError::new(
@@ -263,7 +268,7 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(0);
     for dot in &facts.dots {
         let name = |axis: AxisId| nest.axis(axis).name.clone();
-        if dot.dtype.bytes() != 2 {
+        if dot.dtype == Dtype::F32 {
             return Err(ScheduleError::new(format!(
                 "a dot of {} operands has no warpgroup form here -- schedule it for sm_80, which runs there too",
                 dot.dtype.name()
@@ -296,11 +301,19 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
                 OperandSource::Tensor { major: Major::Mn, .. } => other,
                 _ => dot.k,
             };
-            if !block(contiguous).is_multiple_of(64) || block(contiguous) == 0 {
+            let from_memory = matches!(source, OperandSource::Tensor { .. });
+            if dot.dtype == Dtype::Tf32 && !(from_memory && contiguous == dot.k) {
+                return Err(ScheduleError::new(format!(
+                    "warpgroups multiply tf32 operands that a tensor holds along `{}` -- schedule it for sm_80, which runs there too",
+                    name(dot.k)
+                )));
+            }
+            let panel = panel(dot.dtype);
+            if !block(contiguous).is_multiple_of(panel) || block(contiguous) == 0 {
                 return Err(ScheduleError::about(
                     name(contiguous),
                     format!(
-                        "an operand is read by panels of 64 along `{}`, which a block of {} does not fill -- use a multiple of 64",
+                        "an operand is read by panels of {panel} along `{}`, which a block of {} does not fill -- use a multiple of {panel}",
                         name(contiguous),
                         block(contiguous)
                     ),
