@@ -37,3 +37,9 @@ reviewed!(linear_relu attention conv2d softmax gemm_f32 transposed dequantised);
 fn conv2d_for_hopper() {
     review("conv2d.rs", &SM_90A, "_sm_90a");
 }
+
+/// A result that takes in a tile on its way out, by the ring of its loop.
+#[test]
+fn linear_silu_residual_for_hopper() {
+    review("linear_silu_residual.rs", &SM_90A, "_sm_90a");
+}

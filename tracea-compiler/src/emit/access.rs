@@ -37,12 +37,20 @@ impl Emitter<'_> {
         let whole = self.whole();
         match (var.domain, source.form) {
             (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
-                let head = format!("load_tile_vec<{}, {}{whole}>({}, ", name(id), self.align(source), var.name);
+                let (layout, align, x) = (name(id), self.align(source), &var.name);
+                let head = match self.panel_registers {
+                    Some(registers) => format!("load_panel<{layout}, {align}, {registers}>({x}, panel, "),
+                    None => format!("load_tile_vec<{layout}, {align}{whole}>({x}, "),
+                };
                 let tail = format!(", {});", self.valid_cols(source, cols));
                 self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
-                let head = format!("load_tile<{}>({}, ", name(id), var.name);
+                let (layout, x) = (name(id), &var.name);
+                let head = match self.panel_registers {
+                    Some(registers) => format!("load_panel_elements<{layout}, {registers}>({x}, panel, "),
+                    None => format!("load_tile<{layout}>({x}, "),
+                };
                 self.lambda(source, rows, cols, &head, ");", false, LambdaParams::RowCol);
             }
             (Domain::Rows(id), AccessForm::Scattered { rows, .. } | AccessForm::Contiguous { rows, .. }) => {
@@ -119,7 +127,7 @@ impl Emitter<'_> {
     /// Where a slot of a stream begins.
     fn slot_of(&self, stream: SharedId, slot: &IntText) -> String {
         let shared = self.program.shared(stream);
-        format!("{} + {} * {}", shared.name, self.int_text(slot), shared.tile_elements())
+        format!("{} + {} * {}", shared.name, self.int_text(slot), shared.pitch_elements())
     }
 
     /// A column, counted from the first that this block reads.

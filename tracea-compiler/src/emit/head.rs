@@ -39,6 +39,7 @@ impl Emitter<'_> {
         match premise {
             Premise::Aligned(tensor) => format!("ALIGN_{} >= 16", name(tensor)),
             Premise::Windows(tensor) => format!("TRACEA_WINDOW_{}", name(tensor)),
+            Premise::Condition(other) => self.program.condition(other).name.clone(),
         }
     }
 

@@ -43,7 +43,7 @@ impl<'a> Emitter<'a> {
             IntText::Extent(axis) => self.extent(*axis),
             IntText::Start(axis) => self.start(*axis),
             IntText::Limit(axis) => self.limit(*axis),
-            IntText::Add(a, b) => format!("{} + {}", self.int_text(a), self.int_text(b)),
+            IntText::Add(a, b) => sum(self.int_text(a), &self.int_text(b)),
             IntText::Sub(a, b) => format!("{} - {}", self.int_text(a), self.factor(b)),
             IntText::Mul(a, b) => format!("{} * {}", self.factor(a), self.factor(b)),
             IntText::Min(a, b) => format!("min({}, {})", self.int_text(a), self.int_text(b)),
@@ -78,4 +78,9 @@ impl<'a> Emitter<'a> {
         let inner = self.int_text(text);
         if plain { inner } else { format!("({inner})") }
     }
+}
+
+/// `a + b`, or what is left of it beside a 0.
+pub(super) fn sum(a: String, b: &str) -> String {
+    if a == "0" { b.to_string() } else { format!("{a} + {b}") }
 }

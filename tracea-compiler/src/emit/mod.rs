@@ -24,7 +24,7 @@ use writer::Writer;
 
 /// The CUDA source of a lowered kernel.
 pub fn emit(nest: &Nest, program: &Program) -> String {
-    let mut emitter = Emitter { nest, program, out: Writer::default() };
+    let mut emitter = Emitter { nest, program, out: Writer::default(), panel_registers: None };
     emitter.source();
     emitter.out.finish()
 }
@@ -33,6 +33,8 @@ struct Emitter<'a> {
     nest: &'a Nest,
     program: &'a Program,
     out: Writer,
+    /// Of each panel, inside of [`Stmt::Panels`].
+    panel_registers: Option<u32>,
 }
 
 impl<'a> Emitter<'a> {
@@ -97,8 +99,15 @@ impl<'a> Emitter<'a> {
                 }
                 match self.slots(var.domain) {
                     Some(slots) => {
+                        let (from, until) = match (var.domain, self.panel_registers) {
+                            (Domain::Tile(_), Some(many)) => {
+                                (format!("panel * {many}"), format!("(panel + 1) * {many}"))
+                            }
+                            _ => ("0".into(), slots),
+                        };
                         self.out.line("#pragma unroll");
-                        self.out.line(format!("for (int reg = 0; reg < {slots}; ++reg) {}[reg] = {text};", var.name));
+                        let head = format!("for (int reg = {from}; reg < {until}; ++reg)");
+                        self.out.line(format!("{head} {}[reg] = {text};", var.name));
                     }
                     None => self.out.line(format!("{} = {text};", var.name)),
                 }
@@ -107,7 +116,7 @@ impl<'a> Emitter<'a> {
                     self.out.line("}");
                 }
             }
-            Stmt::JoinParts { values } => self.join_parts(values),
+            Stmt::JoinParts { values, leaving } => self.join_parts(values, leaving),
             Stmt::MaskEdge { target, axis, identity } => self.mask_edge(*target, *axis, *identity),
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
@@ -146,10 +155,13 @@ impl<'a> Emitter<'a> {
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
             Stmt::Keep { kept, source } => self.keep(kept, source),
             Stmt::Store { value, target, way } => self.store(*value, target, way),
-            Stmt::Panels { count, body } => {
+            Stmt::Panels { count, registers, body } => {
+                self.panel_registers = Some(*registers);
                 self.out.line("#pragma unroll");
                 self.block(format!("for (int panel = 0; panel < {count}; ++panel)"), body);
+                self.panel_registers = None;
             }
+            Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
             Stmt::WritePanel { value, staging } => self.write_panel(*value, *staging),
             Stmt::SendPanel { staging, store } => self.send_panel(*staging, store),
             Stmt::StorePanel { staging, target } => self.store_panel(*staging, target),
@@ -296,7 +308,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn join_parts(&mut self, values: &[(VarId, ReduceOp, Part, u32)]) {
+    fn join_parts(&mut self, values: &[(VarId, ReduceOp, Part, u32)], leaving: &[Stmt]) {
         let Some(split) = &self.program.split else { return };
         let (part, parts, tile, floats) = (&split.part, &split.parts, &split.tile, split.floats);
         self.out.line(format!("if ({parts} > 1) {{"));
@@ -312,7 +324,17 @@ impl<'a> Emitter<'a> {
             self.out.line(format!("{function}({name}, {});", place("this_part", *offset)));
         }
         let leave = if self.program.persistent { "continue" } else { "return" };
-        self.out.line(format!("if (!last_to_arrive({} + {tile}, {parts})) {leave};", split.arrived));
+        let leaves = format!("if (!last_to_arrive({} + {tile}, {parts}))", split.arrived);
+        if leaving.is_empty() {
+            self.out.line(format!("{leaves} {leave};"));
+        } else {
+            self.out.line(format!("{leaves} {{"));
+            self.out.indent();
+            self.stmts(leaving);
+            self.out.line(format!("{leave};"));
+            self.out.dedent();
+            self.out.line("}");
+        }
         for (var, op, part, offset) in values {
             let function = self.part_function("read_parts", Some(reduce_name(*op)), *part, *var);
             let (name, at) = (&self.program.var(*var).name, place("first_part", *offset));
@@ -399,7 +421,7 @@ impl<'a> Emitter<'a> {
     fn slot(&self, name: &str, slot: Option<&IntText>, shared: &crate::program::shared::Shared) -> String {
         match slot {
             None => name.to_string(),
-            Some(slot) => format!("{name} + {} * {}", self.factor(slot), shared.tile_elements()),
+            Some(slot) => format!("{name} + {} * {}", self.factor(slot), shared.pitch_elements()),
         }
     }
 
@@ -431,6 +453,7 @@ impl<'a> Emitter<'a> {
 fn bare_call(stmt: &Stmt) -> Option<&'static str> {
     match stmt {
         Stmt::Barrier(Scope::Tile) => Some("tile_barrier();"),
+        Stmt::Barrier(Scope::Warp) => Some("__syncwarp();"),
         Stmt::Barrier(Scope::Warpgroup) => Some("warpgroup_barrier();"),
         Stmt::Fence => Some("fence_proxy_async();"),
         Stmt::AwaitPanel { .. } => Some("await_panel(panel);"),

@@ -1,11 +1,20 @@
-//! Results on their way out, panel by panel.
+//! Results on their way out, panel by panel, and what they take in.
 
 use super::access::LambdaParams;
+use super::int_text::sum;
 use super::{Emitter, tile_name};
 use crate::program::shared::SharedId;
 use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, VarId};
 
 impl Emitter<'_> {
+    pub(super) fn read_panel(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
+        let (target, shared) = (self.program.var(target), self.program.shared(shared));
+        let Domain::Tile(layout) = target.domain else { return };
+        let (layout, buffer) = (&self.program.layout(layout).name, tile_name(&shared.name));
+        let from = self.slot(&shared.name, Some(slot), shared);
+        self.out.line(format!("read_panel<{layout}, {buffer}>({}, panel, {from});", target.name));
+    }
+
     pub(super) fn write_panel(&mut self, value: VarId, staging: SharedId) {
         let value = self.program.var(value);
         let Domain::Tile(layout) = value.domain else { return };
@@ -19,17 +28,10 @@ impl Emitter<'_> {
         let columns = self.program.shared(staging).cols;
         let BulkStore { map, at, row_at } = store;
         let last = at.len() - 1;
-        let coordinate = |(axis, at): (usize, &IntText)| {
-            let from = match at {
-                IntText::Start(axis) => self.start(*axis),
-                other => self.int_text(other),
-            };
-            let offset = match axis {
-                axis if axis == last => format!("panel * {columns}"),
-                axis if axis == *row_at => "panel_row()".into(),
-                _ => return from,
-            };
-            if from == "0" { offset } else { format!("{from} + {offset}") }
+        let coordinate = |(axis, at): (usize, &IntText)| match axis {
+            axis if axis == last => sum(self.int_text(at), &format!("panel * {columns}")),
+            axis if axis == *row_at => sum(self.int_text(at), "panel_row()"),
+            _ => self.int_text(at),
         };
         let coordinates: Vec<String> = at.iter().enumerate().rev().map(coordinate).collect();
         let place = self.place_of_panel(staging);

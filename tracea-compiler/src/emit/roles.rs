@@ -1,5 +1,6 @@
 //! Warp roles: barriers made ready, then each role's own statements.
 
+use super::int_text::sum;
 use super::{Emitter, tile_name};
 use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Producer, Turn};
 
@@ -111,7 +112,7 @@ impl Emitter<'_> {
             let to = if part == 0 { base } else { format!("{base} + {}", part * panel * shared.rows) };
             let mut at = at.clone();
             if part > 0 {
-                at[0] += &format!(" + {}", part * panel);
+                at[0] = sum(std::mem::take(&mut at[0]), &(part * panel).to_string());
             }
             let (map, at) = (&copy.map, at.join(", "));
             self.out.line(match &copy.form {

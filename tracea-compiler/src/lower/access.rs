@@ -42,7 +42,7 @@ impl Lowering<'_> {
     }
 
     /// Whether the tensor is contiguous along the axis, from the block's start on a multiple of the block.
-    fn runs_along(&self, index: &[Int], axis: AxisId) -> bool {
+    pub fn runs_along(&self, index: &[Int], axis: AxisId) -> bool {
         let Some((last, others)) = index.split_last() else { return false };
         *last == Int::Axis(axis) && !others.iter().any(|int| mentions(int, axis)) && !self.shifted.contains(&axis)
     }

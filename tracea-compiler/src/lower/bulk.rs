@@ -9,11 +9,11 @@
 use super::Lowering;
 use super::analysis::mentions;
 use super::loops::Resident;
-use super::roles::Group;
+use super::rings::Group;
 use super::windows::{self, Along, folded};
 use crate::nest::{AxisId, Extent, Int, IntOp, Op, TensorId};
 use crate::plan;
-use crate::program::{BulkCopy, BulkForm, BulkStore, IntText, Param, ParamType, Stmt, map_name};
+use crate::program::{BulkCopy, BulkForm, BulkStore, IntText, Param, ParamType, Premise, Stmt, map_name};
 use crate::schedule::panel;
 
 /// Elements of a tensor that make up the rows of a tile.
@@ -32,15 +32,45 @@ enum Form {
     Window(Vec<Along>),
 }
 
+/// Where boxes of a tensor lie that make up a tile.
+pub struct Boxes<'i> {
+    /// So many leading axes of the tensor count as one.
+    merged: usize,
+    /// The axis, of those that then are left, along which rows run.
+    row_at: usize,
+    /// The index along those but for the last.
+    outer: &'i [Int],
+    rows: AxisId,
+    cols: AxisId,
+}
+
 impl<'n> Lowering<'n> {
-    /// The group's operands as TMA copies them, where it can copy all of them; `axes` are those of the loop that they are copied in.
-    pub fn bulk_copies(&mut self, group: &Group, axes: &[AxisId]) -> Option<Vec<BulkCopy>> {
-        let sources: Option<Vec<Source>> = group.operands.iter().map(|operand| self.bulk_source(operand)).collect();
-        let copies = group.operands.iter().zip(sources?).map(|(operand, source)| match source.form {
-            Form::Box { row_at } => self.box_copy(operand, &source, row_at),
-            Form::Window(ref along) => self.window_copy(operand, &source, along, axes),
-        });
-        Some(copies.collect())
+    /// What it takes for TMA to copy all of the group's operands; nothing where it cannot.
+    pub fn bulk_premises(&self, group: &Group) -> Option<Vec<Premise>> {
+        let premise = |operand: &Resident| {
+            let source = self.bulk_source(operand)?;
+            Some(match source.form {
+                Form::Box { .. } => Premise::Aligned(source.tensor),
+                Form::Window(_) => Premise::Windows(source.tensor),
+            })
+        };
+        group.operands.iter().map(premise).collect()
+    }
+
+    /// The group's operands as TMA copies them; `axes` are those of the loop that they are copied in.
+    pub fn bulk_copies(&mut self, group: &Group, axes: &[AxisId]) -> Vec<BulkCopy> {
+        if self.program.ring(group.ring).bulk.is_none() {
+            return Vec::new();
+        }
+        let sourced = group.operands.iter().filter_map(|operand| Some((operand, self.bulk_source(operand)?)));
+        let sourced: Vec<_> = sourced.collect();
+        sourced
+            .into_iter()
+            .map(|(operand, source)| match source.form {
+                Form::Box { row_at } => self.box_copy(operand, &source, row_at),
+                Form::Window(ref along) => self.window_copy(operand, &source, along, axes),
+            })
+            .collect()
     }
 
     fn bulk_source(&self, operand: &Resident) -> Option<Source<'n>> {
@@ -77,23 +107,8 @@ impl<'n> Lowering<'n> {
     }
 
     fn box_copy(&mut self, operand: &Resident, source: &Source, row_at: usize) -> BulkCopy {
-        let map = map_name(self.names.tensor(source.tensor.index()), source.rows);
-        if self.program.params.iter().all(|param| param.name != map) {
-            let mut boxes = vec![1; source.outer.len()];
-            boxes[row_at] = source.rows;
-            boxes.push(self.panel(source.tensor));
-            let arg = plan::Arg::TensorMap { tensor: source.tensor.index(), merged: 1, boxes };
-            self.program.params.push(Param { name: map.clone(), ty: ParamType::TensorMap, arg });
-        }
-        let mut at: Vec<IntText> = source
-            .outer
-            .iter()
-            .map(|int| match int {
-                Int::Axis(axis) => IntText::Start(*axis),
-                other => IntText::Int(other.clone()),
-            })
-            .collect();
-        at.push(IntText::Start(operand.cols));
+        let boxes = Boxes { merged: 1, row_at, outer: source.outer, rows: operand.rows, cols: operand.cols };
+        let (map, at) = self.box_map(source.tensor, boxes, source.rows);
         BulkCopy {
             shared: operand.shared,
             slot: operand.slot.clone(),
@@ -149,7 +164,7 @@ impl<'n> Lowering<'n> {
         }
     }
 
-    /// A tile's rows and columns as boxes that TMA writes: rows along one tensor axis, or all along the leading ones, merged.
+    /// A tile as boxes that TMA writes.
     pub fn bulk_store(
         &mut self,
         tensor: TensorId,
@@ -158,6 +173,15 @@ impl<'n> Lowering<'n> {
         cols: AxisId,
         box_rows: u32,
     ) -> Option<BulkStore> {
+        let boxes = self.boxes(tensor, index, rows, cols)?;
+        let row_at = boxes.row_at;
+        let (map, at) = self.box_map(tensor, boxes, box_rows);
+        self.promise("UTMASTG");
+        Some(BulkStore { map, at, row_at })
+    }
+
+    /// A tile's rows and columns as boxes: rows along one tensor axis, or all along the leading ones, merged.
+    pub fn boxes<'i>(&self, tensor: TensorId, index: &'i [Int], rows: AxisId, cols: AxisId) -> Option<Boxes<'i>> {
         const MOST_AXES: usize = 5;
         let (last, outer) = index.split_last()?;
         let dims = &self.nest.tensor(tensor).dims;
@@ -179,31 +203,38 @@ impl<'n> Lowering<'n> {
             _ => 0,
         };
         // The map's axes: the merged ones are one.
-        let rest = &outer[merged - 1..];
+        let outer = &outer[merged - 1..];
         let fixed = |(at, int): (usize, &Int)| at == row_at || !(mentions(int, rows) || mentions(int, cols));
-        if rest.len() >= MOST_AXES || !rest.iter().enumerate().all(fixed) {
-            return None;
-        }
-        let map = map_name(self.names.tensor(tensor.index()), box_rows);
-        if self.program.params.iter().all(|param| param.name != map) {
-            let mut boxes = vec![1; rest.len()];
-            boxes[row_at] = box_rows;
-            boxes.push(self.panel(tensor));
-            let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes };
-            self.program.params.push(Param { name: map.clone(), ty: ParamType::TensorMap, arg });
-        }
-        let mut at: Vec<IntText> = rest
-            .iter()
-            .enumerate()
-            .map(|(at, int)| match int {
-                _ if at == row_at => IntText::Start(rows),
-                Int::Axis(axis) => IntText::Start(*axis),
-                other => IntText::Int(other.clone()),
-            })
-            .collect();
+        let fits = outer.len() < MOST_AXES && outer.iter().enumerate().all(fixed);
+        fits.then_some(Boxes { merged, row_at, outer, rows, cols })
+    }
+
+    /// The parameter that describes boxes of so many rows and one panel of columns, and where the tile begins, for each of its axes.
+    pub fn box_map(&mut self, tensor: TensorId, boxes: Boxes, box_rows: u32) -> (String, Vec<IntText>) {
+        let Boxes { merged, row_at, outer, rows, cols } = boxes;
+        let mut extents = vec![1; outer.len()];
+        extents[row_at] = box_rows;
+        extents.push(self.panel(tensor));
+        let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes: extents };
+        let params = &mut self.program.params;
+        let map = match params.iter().find(|param| param.arg == arg) {
+            Some(param) => param.name.clone(),
+            None => {
+                let name = map_name(self.names.tensor(tensor.index()), box_rows);
+                let taken = params.iter().filter(|param| param.name.starts_with(&name)).count();
+                let name = if taken == 0 { name } else { format!("{name}_{}", taken + 1) };
+                params.push(Param { name: name.clone(), ty: ParamType::TensorMap, arg });
+                name
+            }
+        };
+        let start = |(at, int): (usize, &Int)| match int {
+            _ if at == row_at => IntText::Start(rows),
+            Int::Axis(axis) => IntText::Start(*axis),
+            other => IntText::Int(other.clone()),
+        };
+        let mut at: Vec<IntText> = outer.iter().enumerate().map(start).collect();
         at.push(IntText::Start(cols));
-        self.promise("UTMASTG");
-        Some(BulkStore { map, at, row_at })
+        (map, at)
     }
 
     /// Elements of a row that lie together in shared memory.

@@ -66,7 +66,7 @@ impl Lowering<'_> {
         sources: [(&OperandSource, AxisId); 2],
         k: AxisId,
         dtype: Dtype,
-    ) -> Option<(super::roles::Site, usize)> {
+    ) -> Option<(super::rings::Site, usize)> {
         if self.role == Role::All {
             return None;
         }
@@ -189,18 +189,17 @@ impl Lowering<'_> {
     pub fn shared(&mut self, name: &str, dtype: Dtype, rows: u32, cols: u32, stages: u32) -> SharedId {
         let id = SharedId(self.program.shared.len() as u32);
         let name = self.names.fresh(name);
-        self.program.shared.push(Shared {
-            name,
-            dtype,
-            rows,
-            cols,
-            stages,
-            panels: false,
-            fed: false,
-            sent: false,
-            private: false,
-            offset: 0,
-        });
+        self.program.shared.push(Shared::new(name, dtype, (rows, cols), stages));
+        id
+    }
+
+    /// Smaller tiles, as panels, in the slots of a ring's buffer.
+    pub fn guest(&mut self, name: &str, dtype: Dtype, (rows, cols): (u32, u32), host: SharedId) -> SharedId {
+        let Shared { stages, pitch, .. } = *self.program.shared(host);
+        let id = self.shared(name, dtype, rows, cols, stages);
+        let buffer = &mut self.program.shared[id.0 as usize];
+        (buffer.host, buffer.pitch) = (Some(host), pitch);
+        (buffer.panels, buffer.fed) = (true, true);
         id
     }
 

@@ -9,9 +9,9 @@
 //! - `streams` brings what a loop walks down ahead of its use;
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `split` shares the terms of a sum out among blocks;
-//! - `roles` splits copying from multiplying where a target has warp roles;
+//! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
-//! - `dots`, `stores` place products and results;
+//! - `dots`, `stores` place products and results, `epilogue` the tiles that results take in on their way out;
 //! - `crate::program::shared` and `crate::program::order` then lay out shared memory and place barriers and fences.
 
 mod access;
@@ -20,11 +20,13 @@ mod bulk;
 mod domains;
 mod dots;
 mod edges;
+mod epilogue;
 mod kept;
 mod loops;
 mod names;
 mod params;
 mod reductions;
+mod rings;
 mod roles;
 mod selects;
 mod split;
@@ -171,12 +173,12 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     let mut lowering = Lowering::new(nest, facts, schedule, role)?;
     lowering.prepare_split();
     lowering.block(&nest.body)?;
-    let (sites, mut scratch) = (lowering.sites, lowering.scratch);
+    let (sites, fetches, mut scratch) = (lowering.sites, lowering.fetches, lowering.scratch);
     let mut program = Program { body: lowering.out, ..lowering.program };
     if role == Role::Consumer {
         let mut producing = Lowering::new(nest, facts, schedule, Role::Producer)?;
         producing.program = program;
-        producing.sites = sites;
+        (producing.sites, producing.fetches) = (sites, fetches);
         producing.produce(&nest.body)?;
         scratch = scratch.max(producing.scratch);
         let (registers, consumer_registers) = schedule.role_registers();
@@ -262,8 +264,12 @@ struct Lowering<'a> {
     operands: Vec<loops::Resident>,
     role: Role,
     /// Where consumers take operands from rings: all so far, and those that enclose the current statement.
-    sites: Vec<roles::Site>,
-    open: Vec<roles::Site>,
+    sites: Vec<rings::Site>,
+    open: Vec<rings::Site>,
+    /// Stores whose tiles take in others on their way out.
+    epilogues: Vec<epilogue::Epilogue>,
+    /// How those come, where by a ring.
+    fetches: Vec<epilogue::Fetch>,
     /// Registers whose elements past an axis' end hold a neutral value.
     masked: Vec<(VarId, AxisId, program::Identity)>,
     /// Reductions that running results take up.
@@ -301,6 +307,8 @@ impl<'a> Lowering<'a> {
             role,
             sites: Vec::new(),
             open: Vec::new(),
+            epilogues: Vec::new(),
+            fetches: Vec::new(),
             masked: Vec::new(),
             folds: Vec::new(),
             split_range: None,
@@ -312,6 +320,7 @@ impl<'a> Lowering<'a> {
 
     fn block(&mut self, block: &Block) -> Result<(), ScheduleError> {
         let mut first_kept = self.choose_kept(block);
+        self.choose_epilogues(block);
         for stmt in &block.stmts {
             match stmt {
                 NestStmt::Value(id) => {

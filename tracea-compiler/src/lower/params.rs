@@ -233,6 +233,7 @@ impl Used<'_> {
                 | Stmt::Panels { .. }
                 | Stmt::AwaitPanel { .. }
                 | Stmt::WritePanel { .. }
+                | Stmt::ReadPanel { .. }
                 | Stmt::WaitFull(_)
                 | Stmt::Release(_)
                 | Stmt::Acquire(_)

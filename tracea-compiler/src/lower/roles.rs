@@ -19,8 +19,9 @@
 use super::Lowering;
 use super::analysis::OperandSource;
 use super::loops::{Level, Resident};
+use super::rings::{Count, Group, Site, SiteKey};
 use crate::nest::{AxisId, Block, Dtype, Loop, Op, Stmt as NestStmt, ValueId};
-use crate::program::{BulkCopy, BulkForm, ConditionId, Divisor, IntText, Premise, Ring, RingId, Stmt, Turn, VarId};
+use crate::program::{BulkCopy, BulkForm, IntText, Ring, RingId, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
 /// Whose statements a walk over the nest writes.
@@ -32,35 +33,6 @@ pub enum Role {
     Producer,
 }
 
-/// Operands that share a ring.
-#[derive(Clone, Debug)]
-pub struct Group {
-    pub ring: RingId,
-    pub operands: Vec<Resident>,
-    /// The dots that read it first and last, within one step.
-    first: ValueId,
-    last: ValueId,
-}
-
-/// A place in the nest where dots take operands from rings: a loop, or one dot outside of such loops.
-#[derive(Clone, Debug)]
-pub struct Site {
-    key: SiteKey,
-    /// Filled once each time the site is reached.
-    fixed: Vec<Group>,
-    fixed_counter: String,
-    /// Filled at each step.
-    moving: Vec<Group>,
-    counter: String,
-    stages: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SiteKey {
-    Loop(AxisId),
-    Dot(ValueId),
-}
-
 impl Lowering<'_> {
     /// Groups a loop's operands into rings and makes their buffers.
     fn open_site(&mut self, key: SiteKey, dots: &[ValueId], fed: Vec<(Resident, Dtype)>, axes: &[AxisId]) -> Site {
@@ -68,41 +40,56 @@ impl Lowering<'_> {
             SiteKey::Loop(axis) => self.names.axis(axis).to_string(),
             SiteKey::Dot(_) => "once".to_string(),
         };
-        let stages = self.schedule.stages;
+        let counter = self.names.fresh(&format!("{stem}_count"));
+        let steps = Count::steps(counter, self.schedule.stages, "slot", "phase");
+        let visits = Count::visits(self.names.fresh(&format!("{stem}_visits")));
         let (mut fixed, mut moving): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
         for (mut operand, dtype) in fed {
             let readers: Vec<ValueId> = dots.iter().copied().filter(|dot| self.reads(*dot, &operand)).collect();
             let (Some(first), Some(last)) = (readers.first().copied(), readers.last().copied()) else { continue };
             let moves = self.moves(&operand, axes);
-            let depth = if moves { stages } else { 1 };
-            let suffix = if moves { "ring" } else { "shared" };
-            self.make_buffer(&mut operand, dtype, depth, suffix);
-            operand.slot = moves.then(|| IntText::name("slot"));
-            let groups = if moves { &mut moving } else { &mut fixed };
+            let (suffix, count, groups) =
+                if moves { ("ring", &steps, &mut moving) } else { ("shared", &visits, &mut fixed) };
+            self.make_buffer(&mut operand, dtype, count.stages, suffix);
             match groups.iter_mut().find(|group| (group.first, group.last) == (first, last)) {
-                Some(group) => {
-                    self.program.rings[group.ring.0 as usize].buffers.push(operand.shared);
-                    group.operands.push(operand);
-                }
+                Some(group) => group.operands.push(operand),
                 None => {
                     let ring = RingId(self.program.rings.len() as u32);
                     let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&operand)));
                     self.promise("SYNCS");
-                    self.program.rings.push(Ring { name, stages: depth, buffers: vec![operand.shared], bulk: None });
-                    groups.push(Group { ring, operands: vec![operand], first, last });
+                    self.program.rings.push(Ring { name, stages: count.stages, bulk: None });
+                    groups.push(Group { ring, operands: vec![operand], count: count.clone(), first, last });
                 }
             }
         }
-        let mut counter = |used: bool, suffix: &str| {
-            let name = self.names.fresh(&format!("{stem}_{suffix}"));
-            if used {
-                self.program.counters.push(name.clone());
+        // What passes by one ring alone is counted for that ring alone.
+        if moving.len() > 1 && !self.epilogues.is_empty() {
+            for group in &mut moving {
+                let stem = self.tensor_of(&group.operands[0]);
+                let [counter, slot, phase] =
+                    ["count", "slot", "phase"].map(|suffix| self.names.fresh(&format!("{stem}_{suffix}")));
+                group.count = Count::steps(counter, steps.stages, &slot, &phase);
             }
-            name
-        };
-        let counter_name = counter(!moving.is_empty(), "count");
-        let fixed_counter = counter(!fixed.is_empty(), "visits");
-        Site { key, fixed, fixed_counter, moving, counter: counter_name, stages }
+        }
+        for group in &mut moving {
+            let Group { operands, count, .. } = group;
+            operands.iter_mut().for_each(|operand| operand.slot = Some(count.slot.clone()));
+        }
+        for group in moving.iter().chain(&fixed) {
+            self.require_bulk(group);
+        }
+        let used = Count::of(&moving).into_iter().chain(Count::of(&fixed));
+        self.program.counters.extend(used.map(|count| count.counter().to_string()));
+        Site { key, fixed, moving }
+    }
+
+    /// The condition under which TMA fills the group's ring.
+    fn require_bulk(&mut self, group: &Group) {
+        if let Some(premises) = self.bulk_premises(group) {
+            let ring = &self.program.rings[group.ring.0 as usize];
+            let condition = self.program.require(&format!("{}_BULK", ring.name.to_uppercase()), premises);
+            self.program.rings[group.ring.0 as usize].bulk = Some(condition);
+        }
     }
 
     fn tensor_of(&self, operand: &Resident) -> String {
@@ -122,14 +109,6 @@ impl Lowering<'_> {
         })
     }
 
-    fn turn(&self, group: &Group, counter: &str, moving: bool) -> Turn {
-        if moving {
-            return Turn { ring: group.ring, slot: IntText::name("slot"), phase: IntText::name("phase") };
-        }
-        let phase = IntText::Rem(Box::new(IntText::name(counter)), 2);
-        Turn { ring: group.ring, slot: IntText::Const(0), phase }
-    }
-
     /// The consumers' side of a loop that dots feed on.
     pub fn consume(
         &mut self,
@@ -145,14 +124,14 @@ impl Lowering<'_> {
         let steps = self.total_steps(levels);
         self.open.push(site.clone());
         let body = self.nested(|this| {
-            this.position(&site);
+            this.out.extend(Count::of(&site.moving).iter().flat_map(Count::position));
             this.coordinates(levels, "step");
             for group in &site.moving {
                 this.operands.extend(group.operands.iter().cloned());
             }
             this.block(&innermost.body)?;
             this.finish_running(innermost, running)?;
-            this.advance(&site.counter, !site.moving.is_empty());
+            this.out.extend(Count::of(&site.moving).iter().map(Count::advance));
             Ok(())
         })?;
         self.open.pop();
@@ -164,53 +143,28 @@ impl Lowering<'_> {
 
     fn enter(&mut self, site: &Site) {
         for group in &site.fixed {
-            let turn = self.turn(group, &site.fixed_counter, false);
-            self.out.push(Stmt::WaitFull(turn));
+            self.out.push(Stmt::WaitFull(group.turn()));
             self.operands.extend(group.operands.iter().cloned());
         }
     }
 
     fn leave(&mut self, site: &Site) {
-        for group in &site.fixed {
-            let turn = self.turn(group, &site.fixed_counter, false);
-            self.out.push(Stmt::Release(turn));
-        }
-        self.advance(&site.fixed_counter, !site.fixed.is_empty());
-    }
-
-    fn advance(&mut self, counter: &str, used: bool) {
-        if used {
-            self.out.push(Stmt::Advance(counter.to_string()));
-        }
-    }
-
-    /// Names the slot and the parity of its round.
-    fn position(&mut self, site: &Site) {
-        if site.moving.is_empty() {
-            return;
-        }
-        let count = || Box::new(IntText::name(&site.counter));
-        let round = IntText::Quotient(count(), Divisor::Const(i64::from(site.stages)));
-        self.out.push(Stmt::Let { name: "slot".into(), value: IntText::Rem(count(), site.stages) });
-        self.out.push(Stmt::Let { name: "phase".into(), value: IntText::Rem(Box::new(round), 2) });
+        self.out.extend(site.fixed.iter().map(|group| Stmt::Release(group.turn())));
+        self.out.extend(Count::of(&site.fixed).iter().map(Count::advance));
     }
 
     /// Before a dot: its operands have landed.
     pub fn await_operands(&mut self, dot: ValueId) {
-        let Some(site) = self.open.last().cloned() else { return };
-        for group in site.moving.iter().filter(|group| group.first == dot) {
-            let turn = self.turn(group, &site.counter, true);
-            self.out.push(Stmt::WaitFull(turn));
-        }
+        let Some(site) = self.open.last() else { return };
+        let firsts = site.moving.iter().filter(|group| group.first == dot);
+        self.out.extend(firsts.map(|group| Stmt::WaitFull(group.turn())));
     }
 
     /// After a dot: what it was the last to read may be overwritten.
     pub fn release_operands(&mut self, dot: ValueId) {
-        let Some(site) = self.open.last().cloned() else { return };
-        for group in site.moving.iter().filter(|group| group.last == dot) {
-            let turn = self.turn(group, &site.counter, true);
-            self.out.push(Stmt::Release(turn));
-        }
+        let Some(site) = self.open.last() else { return };
+        let lasts = site.moving.iter().filter(|group| group.last == dot);
+        self.out.extend(lasts.map(|group| Stmt::Release(group.turn())));
     }
 
     /// A dot outside of every feeding loop waits for its operands itself.
@@ -239,7 +193,8 @@ impl Lowering<'_> {
                     self.line(inner.line);
                     self.produce_loop(inner)?;
                 }
-                NestStmt::Loop(_) | NestStmt::Store { .. } => {}
+                NestStmt::Store { tensor, value, .. } => self.fill_panels(*tensor, *value),
+                NestStmt::Loop(_) => {}
             }
         }
         Ok(())
@@ -270,12 +225,12 @@ impl Lowering<'_> {
                 let axes: Vec<AxisId> = levels.iter().map(|level| level.axis).collect();
                 let bulk: Vec<_> = site.moving.iter().map(|group| self.bulk_copies(group, &axes)).collect();
                 let body = self.nested(|this| {
-                    this.position(&site);
+                    this.out.extend(Count::of(&site.moving).iter().flat_map(Count::position));
                     this.coordinates(&bounded, "step");
                     for (group, copies) in site.moving.iter().zip(bulk) {
-                        this.fill_group(group, &site.counter, true, copies);
+                        this.fill_group(group, copies);
                     }
-                    this.advance(&site.counter, !site.moving.is_empty());
+                    this.out.extend(Count::of(&site.moving).iter().map(Count::advance));
                     this.produce(&innermost.body)
                 })?;
                 self.out.push(step_loop(steps, body));
@@ -295,13 +250,13 @@ impl Lowering<'_> {
     fn fill_fixed(&mut self, site: &Site) {
         for group in &site.fixed {
             let copies = self.bulk_copies(group, &[]);
-            self.fill_group(group, &site.fixed_counter, false, copies);
+            self.fill_group(group, copies);
         }
-        self.advance(&site.fixed_counter, !site.fixed.is_empty());
+        self.out.extend(Count::of(&site.fixed).iter().map(Count::advance));
     }
 
-    fn fill_group(&mut self, group: &Group, counter: &str, moving: bool, bulk: Option<Vec<BulkCopy>>) {
-        let turn = self.turn(group, counter, moving);
+    fn fill_group(&mut self, group: &Group, bulk: Vec<BulkCopy>) {
+        let turn = group.turn();
         self.out.push(Stmt::Acquire(turn.clone()));
         let outer = std::mem::take(&mut self.out);
         let promised = self.program.promised_sass.clone();
@@ -314,32 +269,15 @@ impl Lowering<'_> {
         }
         self.out.push(Stmt::Publish { turn: turn.clone(), copies });
         let by_threads = std::mem::replace(&mut self.out, outer);
-        match bulk {
-            Some(copies) => {
-                // Code for tensors that TMA can fetch holds nothing of the other way.
-                self.program.promised_sass = promised;
-                self.promise("UTMALDG");
-                if copies.iter().any(|copy| matches!(copy.form, BulkForm::Window { .. })) {
-                    self.promise(".IM2COL");
-                }
-                let condition = self.require_bulk(turn.ring, &copies);
-                let body = vec![Stmt::Bulk { turn, copies }];
-                self.out.push(Stmt::Where { condition, body, otherwise: by_threads });
-            }
-            None => self.out.extend(by_threads),
+        let Some(condition) = self.program.ring(turn.ring).bulk else { return self.out.extend(by_threads) };
+        // Code for tensors that TMA can fetch holds nothing of the other way.
+        self.program.promised_sass = promised;
+        self.promise("UTMALDG");
+        if bulk.iter().any(|copy| matches!(copy.form, BulkForm::Window { .. })) {
+            self.promise(".IM2COL");
         }
-    }
-
-    /// The condition under which TMA fills the ring.
-    fn require_bulk(&mut self, ring: RingId, copies: &[BulkCopy]) -> ConditionId {
-        let premises = copies.iter().map(|copy| match copy.form {
-            BulkForm::Box => Premise::Aligned(copy.tensor),
-            BulkForm::Window { .. } => Premise::Windows(copy.tensor),
-        });
-        let name = format!("{}_BULK", self.program.ring(ring).name.to_uppercase());
-        let condition = self.program.require(name, premises.collect());
-        self.program.rings[ring.0 as usize].bulk = Some(condition);
-        condition
+        let body = vec![Stmt::Bulk { turn, copies: bulk }];
+        self.out.push(Stmt::Where { condition, body, otherwise: by_threads });
     }
 
     /// Rows past a loop's end that still lie in the tensor do no harm where they are no part of a sum, or meet zeros there.
@@ -392,8 +330,8 @@ pub fn step_loop(steps: String, body: Vec<Stmt>) -> Stmt {
 
 #[cfg(test)]
 mod tests {
-    use crate::program::Program;
-    use crate::testing::program;
+    use crate::program::{Program, Stmt};
+    use crate::testing::{flat, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -434,7 +372,11 @@ mod tests {
     #[test]
     fn buffers_of_one_ring_wait_together() {
         let program = product(quote!(a[(i, k)]), quote!(b[(k, j)]));
-        let buffers: Vec<&str> = program.rings[0].buffers.iter().map(|id| program.shared(*id).name.as_str()).collect();
-        assert_eq!((program.rings.len(), buffers), (1, vec!["a_ring", "b_ring"]));
+        let waited: Vec<_> = flat(&program.body)
+            .into_iter()
+            .filter_map(|stmt| if let Stmt::WaitFull(turn) = stmt { Some(turn.buffers.clone()) } else { None })
+            .map(|buffers| buffers.iter().map(|id| program.shared(*id).name.clone()).collect::<Vec<_>>())
+            .collect();
+        assert_eq!(waited, [["a_ring", "b_ring"]]);
     }
 }

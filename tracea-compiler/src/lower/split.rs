@@ -172,7 +172,7 @@ impl Lowering<'_> {
         }
         split.most_parts = if only_slices { MOST_OF_SLICES } else { MOST_OF_TILES };
         self.program.split = Some(split);
-        self.out.push(Stmt::JoinParts { values });
+        self.out.push(Stmt::JoinParts { values, leaving: Vec::new() });
     }
 }
 

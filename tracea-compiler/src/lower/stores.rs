@@ -13,26 +13,19 @@ use crate::schedule::{ScheduleError, layouts, panel};
 const PANEL_ROWS: u32 = 64;
 
 /// How many panels a tile has, and through which shared memory they go.
-struct Panels {
+pub struct Panels {
+    pub count: u32,
     staging: SharedId,
-    count: u32,
 }
 
 impl Lowering<'_> {
     pub fn store(&mut self, tensor: TensorId, index: &[Int], value: ValueId) -> Result<(), ScheduleError> {
+        if let Some(epilogue) = self.begin_epilogue(tensor, value) {
+            return self.store_epilogue(&epilogue, index);
+        }
         let dtype = self.nest.tensor(tensor).dtype;
         let value = self.unrounded(value, dtype);
-        let var = match self.vars.get(&value) {
-            Some(var) => *var,
-            None => {
-                let domain = self.domain(value);
-                let expr = self.expr(value, domain)?;
-                let name = format!("{}_tile", self.nest.tensor(tensor).name);
-                let var = self.declare(&name, super::values::scalar_of(self.nest.value(value).ty.dtype), domain);
-                self.map(var, expr);
-                var
-            }
-        };
+        let var = self.stored(tensor, value)?;
         match self.program.var(var).domain {
             Domain::Tile(layout) => {
                 let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
@@ -55,8 +48,13 @@ impl Lowering<'_> {
                 let staged = matches!(target.form, AccessForm::Contiguous { .. })
                     && matches!(self.program.layout(layout).kind, LayoutKind::Mma16816 { .. });
                 if staged && let Some(panels) = self.panels(layout, dtype) {
-                    let bulk = rows.and_then(|rows| self.bulk_store(tensor, index, rows, cols, PANEL_ROWS));
-                    self.store_panels(var, panels, target, bulk);
+                    let bulk = self.bulk_panels(tensor, index, layout);
+                    let body = self.nested(|this| {
+                        this.store_panel(var, &panels, target, bulk);
+                        Ok(())
+                    })?;
+                    let registers = self.program.layout(layout).size() / panels.count;
+                    self.out.push(Stmt::Panels { count: panels.count, registers, body });
                     return Ok(());
                 }
                 let way = match staged {
@@ -88,53 +86,69 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Panels of a warpgroup's rows, where the tile is made of whole ones.
-    fn panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
-        let (columns, shape) = (panel(dtype), self.program.layout(layout).clone());
-        let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return None };
-        let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4) && shape.cols.is_multiple_of(columns);
-        if self.role != Role::Consumer || !whole || dtype.bytes() < 2 {
-            return None;
+    /// Registers of what a store writes.
+    pub fn stored(&mut self, tensor: TensorId, value: ValueId) -> Result<VarId, ScheduleError> {
+        if let Some(var) = self.vars.get(&value) {
+            return Ok(*var);
         }
-        let name = format!("{}_panels", dtype.name());
+        let domain = self.domain(value);
+        let expr = self.expr(value, domain)?;
+        let name = format!("{}_tile", self.nest.tensor(tensor).name);
+        let var = self.declare(&name, super::values::scalar_of(self.nest.value(value).ty.dtype), domain);
+        self.map(var, expr);
+        Ok(var)
+    }
+
+    /// How many panels of a warpgroup's rows a tile has, where it is made of whole ones.
+    pub fn panel_count(&self, layout: LayoutId, dtype: Dtype) -> Option<u32> {
+        let shape = self.program.layout(layout);
+        let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return None };
+        let columns = panel(dtype);
+        let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4) && shape.cols.is_multiple_of(columns);
+        (self.role == Role::Consumer && whole && dtype.bytes() >= 2).then(|| shape.cols / columns)
+    }
+
+    /// Shared memory for the panels of a result.
+    pub fn panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
+        let count = self.panel_count(layout, dtype)?;
+        let warpgroups = self.program.layout(layout).rows / PANEL_ROWS;
         let known = self.program.shared.iter().position(|shared| shared.sent && shared.dtype == dtype);
         let staging = match known {
             Some(at) => SharedId(at as u32),
-            None => self.shared(&name, dtype, PANEL_ROWS, columns, 0),
+            None => self.shared(&format!("{}_panels", dtype.name()), dtype, PANEL_ROWS, panel(dtype), 0),
         };
         let buffer = &mut self.program.shared[staging.0 as usize];
         (buffer.panels, buffer.sent) = (true, true);
         // One to write while another is on its way, for each warpgroup.
-        let count = shape.cols / columns;
-        buffer.stages = buffer.stages.max(count.min(2) * warps_m / 4);
-        Some(Panels { staging, count })
+        buffer.stages = buffer.stages.max(count.min(2) * warpgroups);
+        Some(Panels { count, staging })
     }
 
-    /// Each warpgroup for itself: by TMA where there is a map and the tensor's alignment allows it.
-    fn store_panels(&mut self, value: VarId, panels: Panels, target: Access, bulk: Option<BulkStore>) {
-        let Panels { staging, count } = panels;
-        let tensor = target.tensor;
+    /// Where TMA writes a tile's panels, if it can.
+    pub fn bulk_panels(&mut self, tensor: TensorId, index: &[Int], layout: LayoutId) -> Option<BulkStore> {
+        let (rows, cols) = (self.program.layout(layout).row_axis?, self.program.layout(layout).col_axis);
+        self.bulk_store(tensor, index, rows, cols, PANEL_ROWS)
+    }
+
+    /// A panel's way out, each warpgroup for itself: by TMA where there is a map and the tensor's alignment allows it.
+    pub fn store_panel(&mut self, value: VarId, panels: &Panels, target: Access, bulk: Option<BulkStore>) {
+        let (tensor, staging) = (target.tensor, panels.staging);
         let write = Stmt::WritePanel { value, staging };
         let by_threads = Stmt::StorePanel { staging, target };
-        let body = match bulk {
-            Some(store) => {
-                let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());
-                let condition = self.program.require(name, vec![Premise::Aligned(tensor)]);
-                let wait = vec![Stmt::AwaitPanel { staging }];
-                let send = vec![Stmt::SendPanel { staging, store }];
-                vec![
-                    Stmt::Where { condition, body: wait, otherwise: Vec::new() },
-                    write,
-                    Stmt::Where { condition, body: send, otherwise: vec![by_threads] },
-                ]
-            }
-            None => vec![write, by_threads],
-        };
-        self.out.push(Stmt::Panels { count, body });
+        let Some(store) = bulk else { return self.out.extend([write, by_threads]) };
+        let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());
+        let condition = self.program.require(&name, vec![Premise::Aligned(tensor)]);
+        let wait = vec![Stmt::AwaitPanel { staging }];
+        let send = vec![Stmt::SendPanel { staging, store }];
+        self.out.extend([
+            Stmt::Where { condition, body: wait, otherwise: Vec::new() },
+            write,
+            Stmt::Where { condition, body: send, otherwise: vec![by_threads] },
+        ]);
     }
 
     /// Storing rounds to the tensor's dtype, so the value before that conversion serves.
-    fn unrounded(&self, value: ValueId, dtype: Dtype) -> ValueId {
+    pub fn unrounded(&self, value: ValueId, dtype: Dtype) -> ValueId {
         let value = untransposed(self.nest, value);
         match self.nest.value(value).op {
             Op::Cast(inner)

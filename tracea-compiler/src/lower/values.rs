@@ -12,7 +12,7 @@ use crate::schedule::ScheduleError;
 impl Lowering<'_> {
     /// A value at its place in program order.
     pub fn value(&mut self, id: ValueId) -> Result<(), ScheduleError> {
-        if self.skipped.contains(&id) || self.vars.contains_key(&id) {
+        if self.skipped.contains(&id) || self.vars.contains_key(&id) || self.waits_for_store(id) {
             return Ok(());
         }
         if self.is_folded(id) {
@@ -253,8 +253,12 @@ impl Lowering<'_> {
             Domain::Once => self.access(tensor, index, None, None),
         };
         let kept = self.kept_values.iter().find(|(value, _)| *value == id).map(|(_, kept)| kept.clone());
-        let kept = kept.filter(|_| self.program.var(target).domain == self.domain(id));
-        self.out.push(Stmt::Load { target, source, kept });
+        let natural = self.program.var(target).domain == self.domain(id);
+        let read = Stmt::Load { target, source, kept: kept.filter(|_| natural) };
+        match self.fetch_of(id).filter(|_| natural) {
+            Some(fetch) => self.read_panel(&fetch, target, read),
+            None => self.out.push(read),
+        }
     }
 
     /// The conversion to f32 that is a value's only reader.
@@ -309,7 +313,7 @@ impl Lowering<'_> {
         self.vars.contains_key(&input) && !matches!(self.nest.value(input).op, Op::Carried(..))
     }
 
-    fn is_elementwise(&self, id: ValueId) -> bool {
+    pub fn is_elementwise(&self, id: ValueId) -> bool {
         !matches!(self.nest.value(id).op, Op::Dot { .. } | Op::Load { .. } | Op::Reduce(..))
             && !inputs(&self.nest.value(id).op).is_empty()
     }
@@ -324,7 +328,7 @@ impl Lowering<'_> {
     }
 
     /// `(sum, dot)` where one term of an addition is a dot that can accumulate onto the other.
-    fn product_in(&self, id: ValueId, a: ValueId, b: ValueId) -> Option<(ValueId, ValueId)> {
+    pub fn product_in(&self, id: ValueId, a: ValueId, b: ValueId) -> Option<(ValueId, ValueId)> {
         [(a, b), (b, a)].into_iter().find(|(sum, product)| {
             matches!(self.nest.value(*product).op, Op::Dot { .. })
                 && self.facts.used_once(*product)

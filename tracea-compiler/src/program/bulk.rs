@@ -24,6 +24,8 @@ pub enum Premise {
     Aligned(TensorId),
     /// Its windows are within what a tensor map can say.
     Windows(TensorId),
+    /// This other condition holds.
+    Condition(ConditionId),
 }
 
 /// A tile that TMA copies, one panel of columns at a time.
@@ -63,10 +65,15 @@ impl Program {
         &self.conditions[id.0 as usize]
     }
 
-    /// The condition of this name, which asks for so much.
-    pub fn require(&mut self, name: String, all: Vec<Premise>) -> ConditionId {
-        let known = self.conditions.iter().position(|condition| condition.name == name);
-        let at = known.unwrap_or_else(|| {
+    /// The condition that asks for so much, by this name or one like it.
+    pub fn require(&mut self, name: &str, all: Vec<Premise>) -> ConditionId {
+        let named = |condition: &Condition| condition.name.starts_with(name);
+        let at = self.conditions.iter().position(|condition| named(condition) && condition.all == all);
+        let at = at.unwrap_or_else(|| {
+            let name = match self.conditions.iter().filter(|condition| named(condition)).count() {
+                0 => name.to_string(),
+                others => format!("{name}_{}", others + 1),
+            };
             self.conditions.push(Condition { name, all });
             self.conditions.len() - 1
         });
@@ -82,5 +89,23 @@ impl Program {
             })
         }
         walk(&self.body, map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Premise;
+    use crate::nest::TensorId;
+    use crate::testing::{gemm, program};
+    use quote::quote;
+
+    #[test]
+    fn a_condition_is_named_once_and_another_apart() {
+        let mut program = program(gemm(quote!(sm_80, i = 16, j = 16, k = 16, stages = 2, warps = (1, 1))));
+        let aligned = |tensor| vec![Premise::Aligned(TensorId(tensor))];
+        let first = program.require("A_BY_TMA", aligned(0));
+        let other = program.require("A_BY_TMA", vec![Premise::Condition(first), Premise::Aligned(TensorId(0))]);
+        assert_eq!(program.require("A_BY_TMA", aligned(0)), first);
+        assert_eq!([first, other].map(|id| program.condition(id).name.clone()), ["A_BY_TMA", "A_BY_TMA_2"]);
     }
 }

@@ -161,17 +161,17 @@ pub struct RingId(pub u32);
 pub struct Ring {
     pub name: String,
     pub stages: u32,
-    pub buffers: Vec<SharedId>,
     /// Where TMA fills it; `None` where it never does.
     pub bulk: Option<ConditionId>,
 }
 
-/// Which slot of a ring, and the parity of its current round.
+/// Which slot of a ring, the parity of its current round, and whose tiles pass by it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     pub ring: RingId,
     pub slot: IntText,
     pub phase: IntText,
+    pub buffers: Vec<SharedId>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -274,6 +274,8 @@ pub enum Stmt {
     /// The block that comes last puts the parts together, from these places in the workspace; the others end here.
     JoinParts {
         values: Vec<(VarId, ReduceOp, Part, u32)>,
+        /// What those do before.
+        leaving: Vec<Stmt>,
     },
     /// Elements past the axis' end get a neutral value; skipped by blocks that lie inside.
     MaskEdge {
@@ -335,10 +337,18 @@ pub enum Stmt {
         target: Access,
         way: StoreWay,
     },
-    /// For each panel of a tile's columns, by straight-line code; `panel` counts them.
+    /// For each panel of a tile's columns, by straight-line code: what is inside reads and writes that panel's registers of tiles, so
+    /// many. `panel` counts them.
     Panels {
         count: u32,
+        registers: u32,
         body: Vec<Stmt>,
+    },
+    /// A panel that a ring has brought → its registers, converted.
+    ReadPanel {
+        target: VarId,
+        shared: SharedId,
+        slot: IntText,
     },
     /// The thread that sends panels: until TMA has read what this panel's place held.
     AwaitPanel {
@@ -419,6 +429,7 @@ pub enum StoreWay {
 /// Whose accesses to shared memory a barrier puts in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
+    Warp,
     Warpgroup,
     /// All threads that hold tiles.
     Tile,
@@ -430,6 +441,7 @@ impl Stmt {
         match self {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Panels { body, .. } => vec![body],
             Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
+            Stmt::JoinParts { leaving, .. } => vec![leaving],
             _ => Vec::new(),
         }
     }

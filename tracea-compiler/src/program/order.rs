@@ -11,13 +11,14 @@
 //!                            dot a
 //! ```
 //! A ring's slot is published by its full barrier, at which a producer arrives when its cp.async have landed, without waiting for
-//! them: there the fence is the readers', after their wait, unless TMA fills the ring.
+//! them: there the fence is the readers', after their wait, unless TMA fills the ring. A slot that threads have read is free for TMA
+//! when all of a warp have, whose first lane says so, and after a fence.
 //!
 //! Loops are walked until the state at their head no longer changes.
 
 use super::effects::{Effect, effects};
 use super::shared::SharedId;
-use super::{ConditionId, Program, Scope, Stmt, StoreWay};
+use super::{ConditionId, Program, Scope, Stmt, StoreWay, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inserts [`Stmt::Barrier`] and [`Stmt::Fence`] wherever they are needed.
@@ -97,7 +98,15 @@ impl Pass<'_> {
                     unroll: *unroll,
                     body: self.walk_loop(body, state),
                 },
-                Stmt::Panels { count, body } => Stmt::Panels { count: *count, body: self.walk_loop(body, state) },
+                Stmt::Panels { count, registers, body } => {
+                    let body = self.walk_loop(body, state);
+                    Stmt::Panels { count: *count, registers: *registers, body }
+                }
+                // What leaves does not come back.
+                Stmt::JoinParts { values, leaving } => {
+                    let leaving = self.walk(leaving, &mut state.clone());
+                    Stmt::JoinParts { values: values.clone(), leaving }
+                }
                 Stmt::If { condition, body } => {
                     let mut inside = state.clone();
                     let body = self.walk(body, &mut inside);
@@ -110,9 +119,16 @@ impl Pass<'_> {
                     stmt.clone()
                 }
             };
+            if let Stmt::Release(turn) = stmt
+                && !self.is_read_asynchronously(turn)
+            {
+                out.extend([Stmt::Fence, Stmt::Barrier(Scope::Warp)]);
+            }
             out.push(placed);
-            if let Stmt::WaitFull(turn) = stmt {
-                out.extend(self.fence_after_wait(turn.ring));
+            if let Stmt::WaitFull(turn) = stmt
+                && self.is_read_asynchronously(turn)
+            {
+                out.push(self.fence_unless_bulk(turn));
             }
         }
         out
@@ -177,18 +193,23 @@ impl Pass<'_> {
 
     /// Whether a barrier of this scope puts all accesses to the buffer in order.
     fn orders(&self, scope: Scope, id: SharedId) -> bool {
-        scope == Scope::Tile || self.program.shared(id).sent
+        match scope {
+            Scope::Warp => false,
+            Scope::Warpgroup => self.program.shared(id).sent,
+            Scope::Tile => true,
+        }
     }
 
-    fn fence_after_wait(&self, ring: super::RingId) -> Option<Stmt> {
-        let ring = self.program.ring(ring);
-        if ring.buffers.iter().all(|buffer| !self.readers.contains_key(buffer)) {
-            return None;
-        }
-        Some(match ring.bulk {
+    /// Whether the tensor cores read what passes, and not threads.
+    fn is_read_asynchronously(&self, turn: &Turn) -> bool {
+        turn.buffers.iter().any(|buffer| self.readers.contains_key(buffer))
+    }
+
+    fn fence_unless_bulk(&self, turn: &Turn) -> Stmt {
+        match self.program.ring(turn.ring).bulk {
             Some(condition) => Stmt::Where { condition, body: Vec::new(), otherwise: vec![Stmt::Fence] },
             None => Stmt::Fence,
-        })
+        }
     }
 
     fn scope_inside(&self, stmt: &Stmt, state: &State) -> Option<Scope> {

@@ -5,12 +5,18 @@
 
 use super::layout::LayoutKind;
 use super::{Domain, Dot, Expr, MathUnit, Operand, Program, Scalar, Stmt, StoreWay, VarId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Registers a thread, at the fullest place.
 pub fn peak(program: &Program) -> u32 {
+    at_most(program, PANEL_REGISTERS)
+}
+
+fn at_most(program: &Program, beside_panels: u32) -> u32 {
+    let mut values = Values { program, beside_panels, parts: BTreeMap::new() };
+    values.find_parts(&program.body, None);
     let mut peak = 0;
-    live_before(program, &program.body, BTreeSet::new(), &mut peak);
+    values.live_before(&program.body, BTreeSet::new(), &mut peak);
     peak + addresses(program, &program.body, false)
 }
 
@@ -18,8 +24,12 @@ pub fn peak(program: &Program) -> u32 {
 /// within what every thread has at launch, before the roles move theirs.
 pub fn fits(program: &Program) -> bool {
     let threads = program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads);
-    peak(program) + CONSUMER_REGISTERS <= REGISTERS / program.resident / threads / 8 * 8
+    at_most(program, 0) + CONSUMER_REGISTERS <= REGISTERS / program.resident / threads / 8 * 8
 }
+
+/// What taking in a panel needs besides its registers and the tile's: a turn of the ring, or addresses where threads read it, and
+/// halves as they are unpacked. Beside a tile that leaves room for another block's, the consumer's own registers serve.
+const PANEL_REGISTERS: u32 = 32;
 
 /// What a consumer needs besides its values: it copies nothing, so that is little.
 const CONSUMER_REGISTERS: u32 = 30;
@@ -59,6 +69,8 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
         .iter()
         .map(|stmt| match stmt {
             Stmt::For { body, .. } => addresses(program, body, true),
+            // Two rows a thread, from one panel to the next.
+            Stmt::Panels { .. } => 0,
             Stmt::Load { target, .. } if in_loop => row_addresses(program, *target),
             Stmt::Keep { .. } if in_loop => KEPT_ADDRESSES,
             Stmt::Stage { .. } | Stmt::Store { way: StoreWay::Staged(_), .. } if in_loop => STAGED_ADDRESSES,
@@ -74,77 +86,111 @@ fn row_addresses(program: &Program, target: VarId) -> u32 {
     }
 }
 
-/// Walks backwards from what is live after the statements to what is live before them.
-fn live_before(program: &Program, stmts: &[Stmt], mut live: BTreeSet<VarId>, peak: &mut u32) -> BTreeSet<VarId> {
-    for stmt in stmts.iter().rev() {
-        match stmt {
-            Stmt::For { body, .. } | Stmt::Panels { body, .. } => {
-                let mut around = live.clone();
-                loop {
-                    let before = live_before(program, body, around.clone(), peak);
-                    let joined: BTreeSet<VarId> = around.union(&before).copied().collect();
-                    if joined == around {
-                        break;
-                    }
-                    around = joined;
+struct Values<'p> {
+    program: &'p Program,
+    beside_panels: u32,
+    /// Of tiles that pass panel by panel, into how many parts they are cut: one lives at a time.
+    parts: BTreeMap<VarId, u32>,
+}
+
+impl Values<'_> {
+    fn find_parts(&mut self, stmts: &[Stmt], panels: Option<u32>) {
+        for stmt in stmts {
+            match (stmt, panels) {
+                (Stmt::Declare(var), Some(panels)) => {
+                    self.parts.insert(*var, panels);
                 }
-                live = around;
-            }
-            Stmt::If { .. } | Stmt::Where { .. } => {
-                let after = live.clone();
-                for body in stmt.bodies() {
-                    live.extend(live_before(program, body, after.clone(), peak));
+                // What a slot brings stays as it came until it is used: halves by pairs.
+                (Stmt::ReadPanel { target, shared, .. }, Some(panels)) => {
+                    let wide = self.program.var(*target).ty == Scalar::Float;
+                    let halves = wide && self.program.shared(*shared).dtype.bytes() == 2;
+                    self.parts.insert(*target, if halves { 2 * panels } else { panels });
                 }
-            }
-            _ => {
-                let (reads, writes) = (reads(stmt), writes(stmt));
-                let mut during = live.clone();
-                during.extend(reads.iter().copied());
-                // An element-wise loop needs no more than the larger of what it reads last and what it writes.
-                if matches!(stmt, Stmt::Map { .. })
-                    && let Some(target) = writes
-                    && reads.iter().any(|var| !live.contains(var) && size(program, *var) >= size(program, target))
-                {
-                    during.remove(&target);
-                }
-                let fragments = match stmt {
-                    Stmt::Dot(dot) => fragments(program, dot),
-                    Stmt::Load { target, .. } => row_addresses(program, *target),
-                    _ => 0,
-                };
-                *peak = (*peak).max(during.iter().map(|var| size(program, *var)).sum::<u32>() + fragments);
-                if let Stmt::Declare(var) = stmt {
-                    live.remove(var);
-                } else if let (
-                    Stmt::Map { unless_all: None, .. } | Stmt::Load { .. } | Stmt::Reduce { .. },
-                    Some(var),
-                ) = (stmt, writes)
-                {
-                    live.remove(&var);
-                }
-                live.extend(reads);
+                (Stmt::Panels { count, body, .. }, _) => self.find_parts(body, Some(*count)),
+                _ => stmt.bodies().into_iter().for_each(|body| self.find_parts(body, panels)),
             }
         }
     }
-    live
-}
 
-fn size(program: &Program, var: VarId) -> u32 {
-    let var = program.var(var);
-    let slots = match var.domain {
-        Domain::Tile(id) => program.layout(id).size(),
-        Domain::Rows(id) => program.layout(id).row_size(),
-        // Of a column slice, values are read where their elements are, some at a time.
-        Domain::Cols(id) => match (program.layout(id).kind, program.layout(id).col_size()) {
-            (LayoutKind::Blocked { .. }, slots) => slots.min(8),
-            (LayoutKind::Mma16816 { .. }, slots @ ..=16) => slots,
-            (LayoutKind::Mma16816 { .. }, slots) => (slots / 2).max(16),
-        },
-        Domain::Once => 1,
-    };
-    match var.ty {
-        Scalar::F16 | Scalar::Bf16 => slots.div_ceil(2),
-        _ => slots,
+    /// Walks backwards from what is live after the statements to what is live before them.
+    fn live_before(&self, stmts: &[Stmt], mut live: BTreeSet<VarId>, peak: &mut u32) -> BTreeSet<VarId> {
+        for stmt in stmts.iter().rev() {
+            match stmt {
+                Stmt::For { body, .. } => {
+                    let mut around = live.clone();
+                    loop {
+                        let before = self.live_before(body, around.clone(), peak);
+                        let joined: BTreeSet<VarId> = around.union(&before).copied().collect();
+                        if joined == around {
+                            break;
+                        }
+                        around = joined;
+                    }
+                    live = around;
+                }
+                Stmt::If { .. } | Stmt::Where { .. } => {
+                    let after = live.clone();
+                    for body in stmt.bodies() {
+                        live.extend(self.live_before(body, after.clone(), peak));
+                    }
+                }
+                // Straight-line code: of what comes from before, a panel's registers are free once they are read.
+                Stmt::Panels { body, .. } => live = self.live_before(body, live, peak),
+                _ => self.step_back(stmt, &mut live, peak),
+            }
+        }
+        live
+    }
+
+    fn step_back(&self, stmt: &Stmt, live: &mut BTreeSet<VarId>, peak: &mut u32) {
+        let (reads, writes) = (reads(stmt), writes(stmt));
+        let mut during = live.clone();
+        during.extend(reads.iter().copied());
+        // An element-wise loop needs no more than the larger of what it reads last and what it writes.
+        if matches!(stmt, Stmt::Map { .. })
+            && let Some(target) = writes
+            && reads.iter().any(|var| !live.contains(var) && self.size(*var) >= self.size(target))
+        {
+            during.remove(&target);
+        }
+        let fragments = match stmt {
+            Stmt::Dot(dot) => fragments(self.program, dot),
+            Stmt::ReadPanel { .. } => self.beside_panels,
+            Stmt::Load { target, .. } if self.parts.contains_key(target) => self.beside_panels,
+            Stmt::Load { target, .. } => row_addresses(self.program, *target),
+            _ => 0,
+        };
+        *peak = (*peak).max(during.iter().map(|var| self.size(*var)).sum::<u32>() + fragments);
+        if let Stmt::Declare(var) = stmt {
+            live.remove(var);
+        } else if let (
+            Stmt::Map { unless_all: None, .. } | Stmt::Load { .. } | Stmt::ReadPanel { .. } | Stmt::Reduce { .. },
+            Some(var),
+        ) = (stmt, writes)
+        {
+            live.remove(&var);
+        }
+        live.extend(reads);
+    }
+
+    fn size(&self, id: VarId) -> u32 {
+        let var = self.program.var(id);
+        let layout = |id| self.program.layout(id);
+        let slots = match var.domain {
+            Domain::Tile(layout_id) => layout(layout_id).size().div_ceil(*self.parts.get(&id).unwrap_or(&1)),
+            Domain::Rows(id) => layout(id).row_size(),
+            // Of a column slice, values are read where their elements are, some at a time.
+            Domain::Cols(id) => match (layout(id).kind, layout(id).col_size()) {
+                (LayoutKind::Blocked { .. }, slots) => slots.min(8),
+                (LayoutKind::Mma16816 { .. }, slots @ ..=16) => slots,
+                (LayoutKind::Mma16816 { .. }, slots) => (slots / 2).max(16),
+            },
+            Domain::Once => 1,
+        };
+        match var.ty {
+            Scalar::F16 | Scalar::Bf16 => slots.div_ceil(2),
+            _ => slots,
+        }
     }
 }
 
@@ -172,7 +218,7 @@ fn fragments(program: &Program, dot: &Dot) -> u32 {
 
 fn writes(stmt: &Stmt) -> Option<VarId> {
     match stmt {
-        Stmt::Map { target, .. } | Stmt::Load { target, .. } => Some(*target),
+        Stmt::Map { target, .. } | Stmt::Load { target, .. } | Stmt::ReadPanel { target, .. } => Some(*target),
         Stmt::Reduce { target, .. } | Stmt::Exchange { target, .. } => Some(*target),
         _ => None,
     }
@@ -278,6 +324,27 @@ mod tests {
             y[i] = total;
         });
         assert_eq!(with_first, alone + 8);
+    }
+
+    #[test]
+    fn a_tile_that_passes_by_panels_takes_one_of_them() {
+        let of = |end: proc_macro2::TokenStream| {
+            peak(&program(quote! {
+                #[schedule(sm_90a, i = 128, j = 256, k = 64, stages = 3, consumers = 2)]
+                fn f<M: Dim, N: Dim, K: Dim>(
+                    a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (K, N)>, r: &Tensor<f16, (M, N)>, c: &mut Tensor<f16, (M, N)>,
+                ) {
+                    tile!(for (i, j) in (M, N) {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for k in K { acc += dot(a[(i, k)], b[(k, j)]); });
+                        c[(i, j)] = #end;
+                    });
+                }
+            }))
+        };
+        let (plain, residual) = (of(quote!(acc.to())), of(quote!((acc + r[(i, j)].to::<f32>()).to())));
+        // Of 128 registers of accumulators, a quarter, and those are halves.
+        assert_eq!(residual, plain + 16 + super::PANEL_REGISTERS);
     }
 
     #[test]

@@ -15,13 +15,11 @@ impl fmt::Display for Program {
         }
         for shared in &self.shared {
             let (rows, cols, stages) = (shared.rows, shared.cols, shared.stages);
-            writeln!(
-                f,
-                "shared {} = {} {rows}x{cols} x{stages} at {}",
-                shared.name,
-                shared.dtype.name(),
-                shared.offset
-            )?;
+            let place = match shared.host {
+                Some(host) => format!("in {}", self.shared(host).name),
+                None => format!("at {}", shared.offset),
+            };
+            writeln!(f, "shared {} = {} {rows}x{cols} x{stages} {place}", shared.name, shared.dtype.name())?;
         }
         if let Some(rows) = &self.kept {
             let tiles: Vec<String> =
@@ -63,12 +61,17 @@ impl Program {
                     let split = if unless_all.is_some() { " where the block needs it" } else { "" };
                     write!(f, "map {}{split}", self.var(*target).name)?
                 }
-                Stmt::JoinParts { values } => {
+                Stmt::JoinParts { values, leaving } => {
                     let names: Vec<String> = values
                         .iter()
                         .map(|(var, op, part, _)| format!("{} ({op:?}, {part:?})", self.var(*var).name))
                         .collect();
-                    write!(f, "join parts of {}", names.join(", "))?
+                    writeln!(f, "join parts of {}", names.join(", "))?;
+                    if !leaving.is_empty() {
+                        writeln!(f, "{}where others join them", "  ".repeat(depth))?;
+                        self.stmts(f, leaving, depth + 1)?;
+                    }
+                    continue;
                 }
                 Stmt::MaskEdge { target, identity, .. } => {
                     write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?
@@ -79,6 +82,7 @@ impl Program {
                 Stmt::Commit => write!(f, "commit")?,
                 Stmt::Wait(pending) => write!(f, "wait {pending}")?,
                 Stmt::Barrier(Scope::Tile) => write!(f, "barrier")?,
+                Stmt::Barrier(Scope::Warp) => write!(f, "barrier of the warp")?,
                 Stmt::Barrier(Scope::Warpgroup) => write!(f, "barrier of the warpgroup")?,
                 Stmt::Fence => write!(f, "fence")?,
                 Stmt::Where { condition, body, otherwise } => {
@@ -121,10 +125,13 @@ impl Program {
                         write!(f, " through {}", self.shared(*staging).name)?
                     }
                 }
-                Stmt::Panels { count, body } => {
+                Stmt::Panels { count, body, .. } => {
                     writeln!(f, "for {count} panels")?;
                     self.stmts(f, body, depth + 1)?;
                     continue;
+                }
+                Stmt::ReadPanel { target, shared, .. } => {
+                    write!(f, "read {} <- {}", self.var(*target).name, self.shared(*shared).name)?
                 }
                 Stmt::AwaitPanel { staging } => write!(f, "await {}", self.shared(*staging).name)?,
                 Stmt::WritePanel { value, staging } => {

@@ -26,16 +26,41 @@ pub struct Shared {
     pub sent: bool,
     /// Each thread passes its own elements through it, in no order with other threads: no other buffer lies in its bytes.
     pub private: bool,
+    /// Bytes from one stage to the next.
+    pub pitch: u32,
+    /// The buffer in whose stages it lies.
+    pub host: Option<SharedId>,
     /// Bytes from the start of dynamic shared memory.
     pub offset: u32,
 }
 
 impl Shared {
-    pub fn tile_elements(&self) -> u32 {
-        self.rows * self.cols
+    /// Tiles one behind another, of plain rows.
+    pub fn new(name: String, dtype: Dtype, (rows, cols): (u32, u32), stages: u32) -> Shared {
+        Shared {
+            name,
+            dtype,
+            rows,
+            cols,
+            stages,
+            panels: false,
+            fed: false,
+            sent: false,
+            private: false,
+            pitch: rows * cols * dtype.bytes(),
+            host: None,
+            offset: 0,
+        }
+    }
+    pub fn tile_bytes(&self) -> u32 {
+        self.rows * self.cols * self.dtype.bytes()
+    }
+    /// Elements from one stage to the next.
+    pub fn pitch_elements(&self) -> u32 {
+        self.pitch / self.dtype.bytes()
     }
     pub fn bytes(&self) -> u32 {
-        (self.stages * self.tile_elements() * self.dtype.bytes()).next_multiple_of(1024)
+        (self.stages * self.pitch).next_multiple_of(1024)
     }
     pub fn overlaps(&self, other: &Shared) -> bool {
         self.offset < other.offset + other.bytes() && other.offset < self.offset + self.bytes()
@@ -48,6 +73,7 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     let mut lives: Vec<Option<(usize, usize)>> = vec![None; count];
     for (at, stmt) in program.body.iter().enumerate() {
         visit(stmt, &mut |id| {
+            let id = program.shared(id).host.unwrap_or(id);
             let life = &mut lives[id.0 as usize];
             let buffer = &program.shared[id.0 as usize];
             let first = if buffer.fed || buffer.private { 0 } else { at };
@@ -79,6 +105,11 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
         total = total.max(offset + bytes);
         placed.push(i);
     }
+    for i in 0..count {
+        if let Some(host) = program.shared[i].host {
+            program.shared[i].offset = program.shared(host).offset;
+        }
+    }
     program.scratch = (total, scratch_bytes);
     program.barriers_offset = (total + scratch_bytes).next_multiple_of(8);
     let barriers: u32 = program.rings.iter().map(|ring| 2 * ring.stages * 8).sum();
@@ -107,18 +138,7 @@ mod tests {
     use quote::quote;
 
     fn buffer(rows: u32) -> Shared {
-        Shared {
-            name: "buffer".into(),
-            dtype: Dtype::F16,
-            rows,
-            cols: 512,
-            stages: 1,
-            panels: false,
-            fed: false,
-            sent: false,
-            private: false,
-            offset: 0,
-        }
+        Shared::new("buffer".into(), Dtype::F16, (rows, 512), 1)
     }
 
     /// Buffers of so many KiB, each touched at these statements.

@@ -49,8 +49,18 @@ fn when(body: Vec<Stmt>) -> Stmt {
 fn by_tma(body: Vec<Stmt>, otherwise: Vec<Stmt>) -> Stmt {
     Stmt::Where { condition: BY_TMA, body, otherwise }
 }
+fn turn() -> Turn {
+    let (slot, phase) = (IntText::Const(0), IntText::Const(0));
+    Turn { ring: RingId(0), slot, phase, buffers: vec![A, B] }
+}
 fn wait_full() -> Stmt {
-    Stmt::WaitFull(Turn { ring: RingId(0), slot: IntText::Const(0), phase: IntText::Const(0) })
+    Stmt::WaitFull(turn())
+}
+fn release() -> Stmt {
+    Stmt::Release(turn())
+}
+fn read_panel() -> Stmt {
+    Stmt::ReadPanel { target: ACC, shared: A, slot: IntText::Const(0) }
 }
 fn write_panel() -> Stmt {
     Stmt::WritePanel { value: ACC, staging: PANELS }
@@ -80,20 +90,14 @@ fn with_ring(offsets: [u32; 2], bulk: Option<ConditionId>, body: Vec<Stmt>) -> S
         .chain([8192])
         .zip(["a", "b", "panels"])
         .map(|(offset, name)| Shared {
-            name: name.into(),
-            dtype: Dtype::F16,
-            rows: 16,
-            cols: 16,
-            stages: 1,
-            panels: false,
-            fed: false,
             sent: name == "panels",
             private: false,
             offset,
+            ..Shared::new(name.into(), Dtype::F16, (16, 16), 1)
         })
         .collect();
-    program.rings = vec![Ring { name: "ready".into(), stages: 1, buffers: vec![A, B], bulk }];
-    program.require("BY_TMA".into(), vec![Premise::Aligned(TensorId(0))]);
+    program.rings = vec![Ring { name: "ready".into(), stages: 1, bulk }];
+    program.require("BY_TMA", vec![Premise::Aligned(TensorId(0))]);
     program.body = body;
     place(&mut program);
     words(&program, &program.body)
@@ -106,8 +110,12 @@ fn words(program: &Program, stmts: &[Stmt]) -> String {
         Stmt::Wait(_) => "wait".into(),
         Stmt::Barrier(Scope::Tile) => "BARRIER".into(),
         Stmt::Barrier(Scope::Warpgroup) => "WARPGROUP".into(),
+        Stmt::Barrier(Scope::Warp) => "WARP".into(),
         Stmt::Fence => "FENCE".into(),
         Stmt::WaitFull(_) => "full".into(),
+        Stmt::Release(_) => "release".into(),
+        Stmt::ReadPanel { shared, .. } => format!("read {}", name(*shared)),
+        Stmt::JoinParts { leaving, .. } => format!("leave [{}]", words(program, leaving)),
         Stmt::Dot(_) => "dot".into(),
         Stmt::Stage { shared, .. } => format!("stage {}", name(*shared)),
         Stmt::Store { .. } => "store".into(),
@@ -249,6 +257,21 @@ fn a_ring_is_waited_for_in_the_loop_that_it_feeds_or_before() {
 }
 
 #[test]
+fn a_slot_that_threads_read_is_free_when_their_warp_has() {
+    let body = || vec![wait_full(), read_panel(), release()];
+    assert_eq!(with_ring(APART, Some(BY_TMA), body()), "full, read a, FENCE, WARP, release");
+    let products = vec![wait_full(), wgdot(A, B), release()];
+    assert_eq!(with_ring(APART, None, products), "full, FENCE, dot, release");
+}
+
+#[test]
+fn what_leaves_does_not_come_back() {
+    let leave = Stmt::JoinParts { values: Vec::new(), leaving: vec![stage(A), wait_full(), release()] };
+    let expected = "leave [stage a, full, FENCE, WARP, release], dot";
+    assert_eq!(with_ring(APART, None, vec![leave, dot(A, A)]), expected);
+}
+
+#[test]
 fn panels_are_a_warpgroups_own_affair() {
     let body = vec![write_panel(), store_panel(), write_panel()];
     assert_eq!(placed(APART, body), "write, WARPGROUP, copy out, WARPGROUP, write");
@@ -261,7 +284,7 @@ fn panels_take_turns() {
     let panel = || {
         let wait = by_tma(vec![Stmt::AwaitPanel { staging: PANELS }], Vec::new());
         let out = by_tma(vec![send_panel()], vec![store_panel()]);
-        Stmt::Panels { count: 2, body: vec![wait, write_panel(), out] }
+        Stmt::Panels { count: 2, registers: 4, body: vec![wait, write_panel(), out] }
     };
     let expected = "panels [by TMA [await] or else [], WARPGROUP, write, by TMA [FENCE] or else [], WARPGROUP, \
                     by TMA [send] or else [copy out]]";
@@ -271,7 +294,7 @@ fn panels_take_turns() {
 
 #[test]
 fn all_wait_once_before_the_panels_where_those_lie_over_another_buffer() {
-    let panels = Stmt::Panels { count: 2, body: vec![write_panel(), store_panel()] };
+    let panels = Stmt::Panels { count: 2, registers: 4, body: vec![write_panel(), store_panel()] };
     let expected = "wait, BARRIER, dot, BARRIER, panels [WARPGROUP, write, WARPGROUP, copy out]";
     let body = vec![copy(A), Stmt::Wait(0), dot(A, A), panels];
     assert_eq!(placed([8192, 0], body), format!("copy a, {expected}"));

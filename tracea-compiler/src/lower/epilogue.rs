@@ -1,0 +1,296 @@
+//! Tiles that a result takes in on its way out, panel by panel: a residual, a gate.
+//!
+//! ```text
+//! for k { acc += dot(a[(i, k)], b[(j, k)].t()) }
+//! y[(i, j)] = (acc + bias[j]).map(silu) + r[(i, j)]
+//! ```
+//! becomes, where warps have roles,
+//! ```text
+//! producer, after the loop's steps           consumers, after the loop
+//! for panel {                                t = (acc + bias).map(silu), all panels
+//!     acquire the next slot                  for panel {
+//!     fetch a panel of r into it                 wait until the slot is full; read the panel; release the slot
+//! }                                              y = t + r; write and send the panel of y
+//!                                            }
+//! ```
+//! The panels pass by the ring that fed the loop, as if it had some more steps: they take no room that a stage could have, and come
+//! while the last products run. Where TMA cannot fetch them, threads read them from global memory, a panel at a time too: either
+//! way one panel of registers lives beside the accumulators.
+
+use super::Lowering;
+use super::analysis::{Use, inputs};
+use super::rings::{Count, Group, SiteKey};
+use super::roles::Role;
+use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
+use crate::program::layout::LayoutId;
+use crate::program::shared::SharedId;
+use crate::program::{BulkCopy, BulkForm, ConditionId, Domain, IntText, Premise, RingId, Stmt, Turn, VarId};
+use crate::schedule::ScheduleError;
+use std::collections::BTreeSet;
+
+/// A store, and what waits for it: loads of whole tiles, and what is computed from them.
+#[derive(Clone, Debug)]
+pub struct Epilogue {
+    stored: (TensorId, ValueId),
+    /// In program order.
+    values: Vec<ValueId>,
+    /// Loops that the block runs before, the last one first.
+    loops: Vec<AxisId>,
+}
+
+/// A tile that comes by a ring, panel by panel, for the store that takes it in.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    load: ValueId,
+    stored: (TensorId, ValueId),
+    panels: u32,
+    condition: ConditionId,
+    ring: RingId,
+    count: Count,
+    copy: BulkCopy,
+}
+
+impl Fetch {
+    fn turn(&self) -> Turn {
+        self.count.turn(self.ring, vec![self.copy.shared])
+    }
+
+    /// One turn of the ring, where TMA fetches.
+    fn pass(&self, steps: impl IntoIterator<Item = Stmt>, otherwise: Vec<Stmt>) -> Stmt {
+        let mut body = self.count.position();
+        body.extend(steps);
+        body.push(self.count.advance());
+        Stmt::Where { condition: self.condition, body, otherwise }
+    }
+}
+
+impl Lowering<'_> {
+    /// Finds the block's stores that take in tiles.
+    pub fn choose_epilogues(&mut self, block: &Block) {
+        let mut loops = Vec::new();
+        for stmt in &block.stmts {
+            match stmt {
+                NestStmt::Loop(inner) => loops.insert(0, inner.axis),
+                NestStmt::Store { tensor, index, value, .. } => {
+                    let values = self.taken_in(block, *tensor, index, *value);
+                    if !values.is_empty() {
+                        self.epilogues.push(Epilogue { stored: (*tensor, *value), values, loops: loops.clone() });
+                    }
+                }
+                NestStmt::Value(_) => {}
+            }
+        }
+    }
+
+    /// Whether the value waits for a store that takes it in.
+    pub fn waits_for_store(&self, id: ValueId) -> bool {
+        self.epilogues.iter().any(|epilogue| epilogue.values.contains(&id))
+    }
+
+    /// Loads of tiles, and what is computed from them, that nothing but this store by panels reads.
+    fn taken_in(&self, block: &Block, tensor: TensorId, index: &[Int], value: ValueId) -> Vec<ValueId> {
+        let domain = self.domain(value);
+        let Domain::Tile(layout) = domain else { return Vec::new() };
+        let by_panels = self.panel_count(layout, self.nest.tensor(tensor).dtype).is_some()
+            && self.runs_along(index, self.program.layout(layout).col_axis);
+        if self.role != Role::Consumer || !by_panels {
+            return Vec::new();
+        }
+        let loads = block.stmts.iter().filter_map(|stmt| match stmt {
+            NestStmt::Value(id) => match self.nest.value(*id).op {
+                Op::Load { tensor, .. } if !self.nest.tensor(tensor).mutable && self.domain(*id) == domain => Some(*id),
+                _ => None,
+            },
+            _ => None,
+        });
+        let readers = loads.filter_map(|load| self.readers_up_to(load, value)).flatten();
+        let mut values: Vec<ValueId> = readers.collect::<BTreeSet<_>>().into_iter().collect();
+        values.sort_by_key(|id| self.facts.position[id.index()]);
+        values
+    }
+
+    /// The load and all that is computed from it, where that is element-wise and ends in the stored value.
+    fn readers_up_to(&self, load: ValueId, stored: ValueId) -> Option<BTreeSet<ValueId>> {
+        let mut found = BTreeSet::from([load]);
+        let mut open = vec![load];
+        while let Some(id) = open.pop() {
+            for usage in &self.facts.uses[id.index()] {
+                match usage {
+                    Use::Value(reader) => {
+                        let folds_dot = match self.nest.value(*reader).op {
+                            Op::Binary(_, a, b) => self.product_in(*reader, a, b).is_some(),
+                            _ => false,
+                        };
+                        let together = self.is_elementwise(*reader)
+                            && self.domain(*reader) == self.domain(stored)
+                            && self.home.get(reader) == self.home.get(&load);
+                        if folds_dot || !together {
+                            return None;
+                        }
+                        if found.insert(*reader) {
+                            open.push(*reader);
+                        }
+                    }
+                    Use::Store if id == stored => {}
+                    Use::Store | Use::Carry => return None,
+                }
+            }
+        }
+        let stores = self.facts.uses[stored.index()].iter().filter(|usage| **usage == Use::Store).count();
+        (found.contains(&stored) && stores == 1).then_some(found)
+    }
+
+    /// The epilogue of this store, which begins.
+    pub fn begin_epilogue(&mut self, tensor: TensorId, value: ValueId) -> Option<Epilogue> {
+        let at = self.epilogues.iter().position(|epilogue| epilogue.stored == (tensor, value))?;
+        Some(self.epilogues.remove(at))
+    }
+
+    pub fn store_epilogue(&mut self, epilogue: &Epilogue, index: &[Int]) -> Result<(), ScheduleError> {
+        let (tensor, value) = epilogue.stored;
+        let dtype = self.nest.tensor(tensor).dtype;
+        let value = self.unrounded(value, dtype);
+        let no_panels =
+            || ScheduleError::new("a result takes tiles in by no panels -- this is a fault in the compiler");
+        let Domain::Tile(layout) = self.domain(value) else { return Err(no_panels()) };
+        let panels = self.panels(layout, dtype).ok_or_else(no_panels)?;
+        self.settle(&epilogue.values)?;
+        let known = self.fetches.len();
+        for load in &epilogue.values {
+            if let Some(fetch) = self.fetch_by_panels(*load, epilogue, layout, panels.count) {
+                self.fetches.push(fetch);
+            }
+        }
+        self.give_back_panels(known);
+        let shape = self.program.layout(layout).clone();
+        let target = self.access(tensor, index, shape.row_axis, Some(shape.col_axis));
+        let bulk = self.bulk_panels(tensor, index, layout);
+        let body = self.nested(|this| {
+            for id in &epilogue.values {
+                this.value(*id)?;
+            }
+            let var = this.stored(tensor, value)?;
+            this.store_panel(var, &panels, target, bulk);
+            Ok(())
+        })?;
+        self.out.push(Stmt::Panels { count: panels.count, registers: shape.size() / panels.count, body });
+        Ok(())
+    }
+
+    /// What does not depend on the tiles that come is computed before, if all of it then lives in one tile's registers.
+    fn settle(&mut self, values: &[ValueId]) -> Result<(), ScheduleError> {
+        let mut tiles = BTreeSet::new();
+        for id in values {
+            for input in inputs(&self.nest.value(*id).op) {
+                let mut input = input;
+                while let Op::Transpose(inner) | Op::Broadcast(inner) = self.nest.value(input).op {
+                    input = inner;
+                }
+                let own = self.domain(input) == self.domain(*id);
+                if own && !values.contains(&input) && !self.is_free(input) {
+                    tiles.insert(input);
+                }
+            }
+        }
+        if tiles.len() == 1 {
+            for tile in tiles {
+                self.materialize(tile)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How a load's panels come by the ring of the last loop before, if its slots have room for them and TMA fetches boxes of them.
+    fn fetch_by_panels(&mut self, load: ValueId, epilogue: &Epilogue, layout: LayoutId, panels: u32) -> Option<Fetch> {
+        let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
+        let (name, dtype) = (self.nest.tensor(*tensor).name.clone(), self.nest.tensor(*tensor).dtype);
+        let shape = self.program.layout(layout).clone();
+        let (rows, cols) = (shape.rows, shape.cols / panels);
+        let boxes = self.boxes(*tensor, index, shape.row_axis?, shape.col_axis)?;
+        if !(cols * dtype.bytes()).is_multiple_of(128) {
+            return None;
+        }
+        let site =
+            epilogue.loops.iter().find_map(|axis| self.sites.iter().find(|site| site.key == SiteKey::Loop(*axis)))?;
+        let (ring, count, bulk, host) = site.moving.iter().find_map(|group| {
+            let bulk = self.program.ring(group.ring).bulk?;
+            let host = self.host(group, rows * cols * dtype.bytes())?;
+            Some((group.ring, group.count.clone(), bulk, host))
+        })?;
+        let premises = vec![Premise::Condition(bulk), Premise::Aligned(*tensor)];
+        let condition = self.program.require(&format!("{}_BY_TMA", name.to_uppercase()), premises);
+        let shared = self.guest(&format!("{name}_panel"), dtype, (rows, cols), host);
+        let (map, mut at) = self.box_map(*tensor, boxes, rows);
+        let first = at.pop()?;
+        at.push(first.plus(IntText::name("panel").times(cols)));
+        let slot = Some(count.slot.clone());
+        let copy = BulkCopy { shared, slot, tensor: *tensor, map, at, form: BulkForm::Box };
+        Some(Fetch { load, stored: epilogue.stored, panels, condition, ring, count, copy })
+    }
+
+    /// The smallest of the group's buffers whose slots hold so many bytes.
+    fn host(&self, group: &Group, bytes: u32) -> Option<SharedId> {
+        let buffers =
+            group.operands.iter().map(|operand| (self.program.shared(operand.shared).tile_bytes(), operand.shared));
+        buffers.filter(|(room, _)| *room >= bytes).min().map(|(_, id)| id)
+    }
+
+    /// Reads the tile's panel into registers.
+    pub fn read_panel(&mut self, fetch: &Fetch, target: VarId, otherwise: Stmt) {
+        let turn = fetch.turn();
+        let BulkCopy { shared, .. } = fetch.copy;
+        let read = Stmt::ReadPanel { target, shared, slot: turn.slot.clone() };
+        let steps = [Stmt::WaitFull(turn.clone()), read, Stmt::Release(turn)];
+        self.out.push(fetch.pass(steps, vec![otherwise]));
+    }
+
+    /// The fetch of this load's panels.
+    pub fn fetch_of(&self, load: ValueId) -> Option<Fetch> {
+        self.fetches.iter().find(|fetch| fetch.load == load).cloned()
+    }
+
+    /// Blocks that leave a tile to another one give back the slots in which its panels came.
+    fn give_back_panels(&mut self, known: usize) {
+        let passes = self.fetches[known..].iter().map(|fetch| {
+            let turn = fetch.turn();
+            fetch.pass([Stmt::WaitFull(turn.clone()), Stmt::Release(turn)], Vec::new())
+        });
+        let body: Vec<Stmt> = passes.collect();
+        let join = self.out.iter_mut().rev().find_map(|stmt| match stmt {
+            Stmt::JoinParts { leaving, .. } => Some(leaving),
+            _ => None,
+        });
+        if let (Some(leaving), Some(fetch)) = (join, self.fetches[known..].first()) {
+            leaving.push(each_panel(fetch.panels, body));
+        }
+    }
+
+    /// The producer's side: what the store takes in comes after the steps of the loop before it.
+    pub fn fill_panels(&mut self, tensor: TensorId, value: ValueId) {
+        let fetches: Vec<Fetch> =
+            self.fetches.iter().filter(|fetch| fetch.stored == (tensor, value)).cloned().collect();
+        let passes = fetches.iter().map(|fetch| {
+            let turn = fetch.turn();
+            let bulk = Stmt::Bulk { turn: turn.clone(), copies: vec![fetch.copy.clone()] };
+            fetch.pass([Stmt::Acquire(turn), bulk], Vec::new())
+        });
+        let body: Vec<Stmt> = passes.collect();
+        if let Some(fetch) = fetches.first() {
+            self.out.push(each_panel(fetch.panels, body));
+        }
+    }
+}
+
+fn each_panel(panels: u32, body: Vec<Stmt>) -> Stmt {
+    Stmt::For {
+        var: "panel".into(),
+        from: IntText::Const(0),
+        until: IntText::Const(panels.into()),
+        step: IntText::Const(1),
+        unroll: false,
+        body,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+// Accumulators → global memory by panels of 64 rows and 128 bytes of columns, and what they take in on their way: each warpgroup
+// for itself, through places of its own in shared memory, of which one is on its way while the next is written, so that nobody
+// waits for other warpgroups.
+//
+//     for each panel of the tile's columns, in an unrolled loop:
+//         read_panel, load_panel, load_panel_elements: what the result takes in
+//         await_panel (where TMA sends); the warpgroup's barrier
+//         write_panel;                   the warpgroup's barrier, with a fence before it where TMA sends
+//         one thread: tma_store, tma_store_commit;       or else all: store_panel
+#pragma once
+
+#include "tracea/barrier.cuh"
+#include "tracea/copy.cuh"
+#include "tracea/layout.cuh"
+#include "tracea/panel_tile.cuh"
+#include "tracea/store.cuh"
+#include "tracea/tma.cuh"
+
+namespace tracea {
+
+// The first of the 64 rows of the tile that are this warpgroup's.
+__device__ __forceinline__ int panel_row() { return static_cast<int>(threadIdx.x) / 128 * 64; }
+
+// Where this panel lies on its way; the warpgroup's PLACES take turns.
+template <class Panel, int PLACES>
+__device__ __forceinline__ typename Panel::element* own_panel(typename Panel::element* panels, int panel) {
+    return panels + (static_cast<int>(threadIdx.x) / 128 * PLACES + panel % PLACES) * (Panel::rows * Panel::cols);
+}
+
+// One thread of the warpgroup asks TMA for stores, and waits for them.
+__device__ __forceinline__ bool sends_panels() { return threadIdx.x % 128 == 0; }
+
+// Until TMA has read what lay in this panel's place: the first may be on its way since the last tile, the others since the one
+// before the last.
+__device__ __forceinline__ void await_panel(int panel) {
+    if (sends_panels()) panel == 0 ? tma_store_wait_read<0>() : tma_store_wait_read<1>();
+}
+
+// Before a block ends: what TMA has been asked for has left shared memory.
+__device__ __forceinline__ void finish_panels() {
+    if (sends_panels()) tma_store_wait_read<0>();
+}
+
+// Of 16 rows to a warp, where in a panel a thread's register lies: the row counted from the warp's first.
+struct PanelFragment {
+    static __device__ __forceinline__ int row(int r) { return lane_index() / 4 + r / 2 % 2 * 8; }
+    static __device__ __forceinline__ int col(int r) { return r / 4 * 8 + lane_index() % 4 * 2 + r % 2; }
+};
+
+// This panel's registers → its place, converted.
+template <class L, class Panel, class E>
+__device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
+    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
+    using T = typename Panel::type;
+    constexpr int pair = 2 * static_cast<int>(sizeof(typename Panel::element)), registers = Panel::cols / 2;
+    const int first = static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+#pragma unroll
+    for (int r = 0; r < registers; r += 2) {
+        const int offset = Panel::offset(first + PanelFragment::row(r), PanelFragment::col(r));
+        store_words<pair>(place + offset, words_of<T, pair>(x, panel * registers + r));
+    }
+}
+
+// A panel of all the tile's rows in shared memory → its registers, converted.
+template <class L, class Panel, class E>
+__device__ __forceinline__ void read_panel(E (&x)[L::size], int panel, const typename Panel::element* from) {
+    static_assert(L::row_blocks == 1 && L::warps_n == 1 && Panel::rows == L::rows, "a warp holds 16 whole rows");
+    using T = typename Panel::element;
+    constexpr int pair = 2 * static_cast<int>(sizeof(T)), registers = Panel::cols / 2;
+    const int first = warp_index() * 16;
+#pragma unroll
+    for (int r = 0; r < registers; r += 2) {
+        const Words<pair> v = load_words<pair>(from + Panel::offset(first + PanelFragment::row(r), PanelFragment::col(r)));
+        x[panel * registers + r] = to<E>(element<T>(v, 0));
+        x[panel * registers + r + 1] = to<E>(element<T>(v, 1));
+    }
+}
+
+// Straight from global memory → the panel's registers, converted: source(row) says where the tile's rows begin, aligned to ALIGN
+// bytes, and columns [0, valid_cols) of the tile exist. Where a thread's elements lie is found out here: known from before, that
+// would take registers beside the accumulators'.
+template <class L, int ALIGN, int REGISTERS, class E, class Rows>
+__device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows source, int valid_cols) {
+    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
+    using T = pointee<decltype(source(0).pointer)>;
+    constexpr int element_bytes = static_cast<int>(sizeof(T)), pair = 2 * element_bytes;
+    const int lane = thread_index_anew() % 32, row = warp_index() * 16 + lane / 4, col = panel * (2 * REGISTERS) + lane % 4 * 2;
+    const RowSource<T> rows[2] = {source(row), source(row + 8)};
+    const int left = valid_cols - col;
+    // An edge cuts no pair unless strides are unusual.
+    const bool whole = ALIGN >= pair && valid_cols % 2 == 0;
+#pragma unroll
+    for (int r = 0; r < REGISTERS; r += 2) {
+        const auto from = rows[r / 2 % 2];
+        const int at = r / 4 * 8;
+        Words<pair> v{};
+        if (whole) {
+            if (from.valid && at < left) v = load_words<pair>(from.pointer + col + at);
+            x[panel * REGISTERS + r] = to<E>(element<T>(v, 0));
+            x[panel * REGISTERS + r + 1] = to<E>(element<T>(v, 1));
+        } else {
+            x[panel * REGISTERS + r] = from.valid && at < left ? to<E>(from.pointer[col + at]) : E{};
+            x[panel * REGISTERS + r + 1] = from.valid && at + 1 < left ? to<E>(from.pointer[col + at + 1]) : E{};
+        }
+    }
+}
+
+template <class L, int REGISTERS, class E, class Elements>
+__device__ __forceinline__ void load_panel_elements(E (&x)[L::size], int panel, Elements source) {
+    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
+    const int lane = thread_index_anew() % 32, row = warp_index() * 16 + lane / 4, col = panel * (2 * REGISTERS) + lane % 4 * 2;
+#pragma unroll
+    for (int r = 0; r < REGISTERS; ++r) {
+        const auto from = source(row + r / 2 % 2 * 8, col + r / 4 * 8 + r % 2);
+        x[panel * REGISTERS + r] = from.valid ? to<E>(*from.pointer) : E{};
+    }
+}
+
+// Its place → global memory, by the warpgroup's threads: target(row) says where the rows of a tile of COLS columns begin, aligned to
+// ALIGN bytes, and columns [0, valid_cols) of the tile exist. What the panel before left at its end goes with this one.
+template <class Panel, int PLACES, int ALIGN, int COLS, class Rows>
+__device__ __forceinline__ void store_panel(const typename Panel::element* panels, int panel, Rows target, int valid_cols) {
+    using T = typename Panel::element;
+    // Threads that write have many addresses to compute, none of which may be kept in registers through a main loop.
+    const int index = thread_index_anew(), group = index / 128, first = panel * Panel::cols;
+    const T* const own = panels + group * PLACES * (Panel::rows * Panel::cols);
+    const auto place = [&](int panel) { return own + panel % PLACES * (Panel::rows * Panel::cols); };
+    const T *const now = place(panel), *const before = place(panel + PLACES - 1);
+    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, 2>(
+        index % 128, first, COLS, valid_cols, [&](int row) { return target(group * 64 + row); },
+        [&](int row, int col) { return (col < first ? before : now) + Panel::offset(row, col & (Panel::cols - 1)); });
+}
+
+}  // namespace tracea
