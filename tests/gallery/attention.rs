@@ -3,6 +3,7 @@
 
 use crate::case::{Outcome, Sizes, Subject};
 use crate::expected::{Array, BF16, Expected, F16, F32, sum};
+use tracea::activation::sigmoid;
 use tracea::prelude::*;
 
 /// Scores fall with the distance between query and key, at a slope for each head ([ALiBi](https://arxiv.org/abs/2108.12409)).
@@ -114,6 +115,34 @@ pub fn attention_two_sizes<B: Dim, S: Dim, const D: usize, const E: usize>(
             m = m_new;
         });
         o[(b, i, ..)] = (acc / l).to();
+    });
+}
+
+/// Each element of the result has a gate of its own ([Gated Attention](https://arxiv.org/abs/2505.06708)).
+#[kernel]
+pub fn attention_gated<B: Dim, H: Dim, S: Dim, T: Dim>(
+    q: &Tensor<f16, (B, H, S, Const<128>)>,
+    k: &Tensor<f16, (B, H, T, Const<128>)>,
+    v: &Tensor<f16, (B, H, T, Const<128>)>,
+    gate: &Tensor<f16, (B, H, S, Const<128>)>,
+    o: &mut Tensor<f16, (B, H, S, Const<128>)>,
+    scale: f32,
+) {
+    tile!(for (b, h, i) in (each(B), each(H), S) {
+        let mut m = full::<f32>(i, f32::NEG_INFINITY);
+        let mut l = zeros::<f32>(i);
+        let mut acc = zeros::<f32>((i, ..));
+        tile!(for j in T {
+            let s = dot(q[(b, h, i, ..)], k[(b, h, j, ..)].t()) * scale;
+            let m_new = m.max(s.row_max());
+            let p = (s - m_new).exp();
+            let fade = (m - m_new).exp();
+            l = l * fade + p.row_sum();
+            acc = acc * fade + dot(p.to::<f16>(), v[(b, h, j, ..)]);
+            m = m_new;
+        });
+        let opened = gate[(b, h, i, ..)].to::<f32>().map(sigmoid);
+        o[(b, h, i, ..)] = (acc / l * opened).to();
     });
 }
 
@@ -283,5 +312,22 @@ pub fn subjects() -> Vec<Subject> {
                 .reference(|_, i, j, product| (j <= i).then(|| product.times(f64::from(scale))))
         })
     });
-    vec![alibi, window, capped, two_sizes]
+    let gated = Subject::new("attention_gated", CROSS, |setting, visit| {
+        let [batch, heads, queries, keys] = setting.sizes()?;
+        let (q, q_values) = setting.input::<f16, _>((batch, heads, queries, Const::<128>))?;
+        let (k, k_values) = setting.input::<f16, _>((batch, heads, keys, Const::<128>))?;
+        let (v, v_values) = setting.input::<f16, _>((batch, heads, keys, Const::<128>))?;
+        let (gate, gates) = setting.input::<f16, _>((batch, heads, queries, Const::<128>))?;
+        let mut o = setting.output::<f16, _>((batch, heads, queries, Const::<128>))?;
+        let scale = 0.088;
+        visit(attention_gated(&*q.view()?, &*k.view()?, &*v.view()?, &*gate.view()?, &mut *o.view_mut()?, scale))?;
+        Outcome::new(o, move || {
+            let (q, k, v) = (merged(q_values), merged(k_values), merged(v_values));
+            let plain = Heads { q: &q, k: &k, v: &v, rounding: F16 }
+                .reference(|_, _, _, product| Some(product.times(f64::from(scale))));
+            let opened = gates.values.iter().map(|gate| Expected::from(*gate).then(|gate| 1.0 / (1.0 + (-gate).exp())));
+            plain.into_iter().zip(opened).map(|(value, opened)| value.times(opened)).collect()
+        })
+    });
+    vec![alibi, window, capped, two_sizes, gated]
 }
