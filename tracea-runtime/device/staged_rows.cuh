@@ -64,14 +64,15 @@ __device__ __forceinline__ void store_shifted_chunks(int thread, int first, int 
 #pragma unroll 1
     for (int step = 0; step < Walk::steps; step += batch) {
         T* to[batch];
+        bool whole[batch];
         Words<16> v[batch];
 #pragma unroll
         for (int n = 0; n < batch; ++n) {
             const int row = walk.row(step + n);
             const auto at = target(row);
             const int col = first - past_sector(at.pointer) + walk.piece(step + n) * count, within = col & (count - 1);
-            const bool whole = walk.template inside<batch>(step + n) && at.valid && col >= 0 && col + count <= end;
-            to[n] = whole ? at.pointer + col : nullptr;
+            whole[n] = walk.template inside<batch>(step + n) && at.valid && col >= 0 && col + count <= end;
+            to[n] = at.pointer + col;
             if (walk.template inside<batch>(step + n)) {
                 const Words<16> lower = load_words<16>(staged(row, col - within));
                 const Words<16> upper = load_words<16>(staged(row, col - within + count));
@@ -80,7 +81,7 @@ __device__ __forceinline__ void store_shifted_chunks(int thread, int first, int 
         }
 #pragma unroll
         for (int n = 0; n < batch; ++n) {
-            if (to[n] != nullptr) store_global_chunk(to[n], v[n]);
+            if (whole[n]) store_global_chunk(to[n], v[n]);
         }
     }
 }

@@ -282,6 +282,30 @@ __global__ void __launch_bounds__(384) part_of_block_kernel(const float* in, flo
         x, reinterpret_cast<bf16*>(shared), [&](int row) { return RowTarget<bf16>{out + row * L::cols, true}; }, L::cols);
 }
 
+// Two tiles one after the other, so that the second is written where the first one was.
+template <class L, class T, int ALIGN>
+__global__ void __launch_bounds__(L::threads)
+panel_store_kernel(const float* in, T* target, int stride, int valid_rows, int valid_cols) {
+    using Panel = PanelTile<T, 64, 128 / static_cast<int>(sizeof(T))>;
+    constexpr int panels = L::cols / Panel::cols, places = panels > 1 ? 2 : 1;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    T* const staging = reinterpret_cast<T*>(shared);
+#pragma unroll 1
+    for (int tile = 0; tile < 2; ++tile, in += L::rows * L::cols, target += (L::rows + 1) * stride) {
+        float x[L::size];
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) x[r] = in[L::row(r) * L::cols + L::col(r)];
+#pragma unroll
+        for (int panel = 0; panel < panels; ++panel) {
+            warpgroup_barrier();
+            write_panel<L, Panel>(x, panel, own_panel<Panel, places>(staging, panel));
+            warpgroup_barrier();
+            store_panel<Panel, places, ALIGN, L::cols>(
+                staging, panel, [&](int row) { return RowTarget<T>{target + row * stride, row < valid_rows}; }, valid_cols);
+        }
+    }
+}
+
 // ---- whole kernels: threads 0 … 255 compute, threads 256 … 383 fetch
 
 // C (M x N) = A (M x K) · B (K x N), row-major: tiles of 128 x 256, K by 64.
