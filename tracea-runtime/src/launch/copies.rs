@@ -49,8 +49,9 @@ impl Copies {
         Copies { copies: List::new(), bytes: 0, moved: 0 }
     }
 
-    /// Of all operands that the variant would fetch by TMA and whose alignment is in the way; none where one of them cannot be copied,
-    /// since tiles that come together come by the same way.
+    /// Of all operands of products that the variant would fetch by TMA and whose alignment is in the way; none where one of them cannot
+    /// be copied, since tiles that come together come by the same way. What only a result takes in comes apart from them and once:
+    /// a copy would move as many bytes as threads that read it, and the model has no price for either.
     pub fn of(kernel: &KernelDef, variant: &Variant, tensors: &Tensors<'_>, alignments: &Alignments) -> Copies {
         let mut all = Copies::none();
         for arg in variant.args {
@@ -63,7 +64,8 @@ impl Copies {
                 _ => continue,
             };
             let is_input = kernel.tensors.get(tensor).is_some_and(|def| def.reads && !def.writes);
-            if !is_input || alignments.get(tensor) >= TMA_ALIGNMENT || all.has(tensor) {
+            let is_operand = variant.cost.fetches.iter().any(|fetch| fetch.tensor == tensor);
+            if !is_input || !is_operand || alignments.get(tensor) >= TMA_ALIGNMENT || all.has(tensor) {
                 continue;
             }
             match tensors.get(tensor).and_then(|raw| all.with(tensor, raw)) {
@@ -158,7 +160,7 @@ mod tests {
     use crate::device::Device;
     use crate::dtype::Dtype;
     use crate::launch::tensor_map::{fetchable, merges};
-    use crate::plan::{Cost, TensorDef, Window};
+    use crate::plan::{Cost, Fetch, TensorDef, Window};
 
     const BOXES: &[u32] = &[128, 64];
 
@@ -167,7 +169,7 @@ mod tests {
         file: "product.rs",
         line: 1,
         dims: &[],
-        tensors: &[input("a", 0), input("b", 1), input("bias", 2), TensorDef { writes: true, ..input("c", 3) }],
+        tensors: &[input("a", 0), input("b", 1), input("residual", 2), TensorDef { writes: true, ..input("c", 3) }],
         scalars: &[],
         selectors: &[],
         instances: &[],
@@ -177,11 +179,15 @@ mod tests {
         TensorDef { name, position, dtype: None, dims: &[0, 1], reads: true, writes: false }
     }
 
+    const fn fetch(tensor: usize) -> Fetch {
+        Fetch { tensor, bytes: 128 * 64 * 2, over: &[] }
+    }
+
     const fn map(tensor: usize) -> Arg {
         Arg::TensorMap { tensor, merged: 1, boxes: BOXES }
     }
 
-    /// Fetches `a` by windows and `b` by boxes, reads `bias`, writes `c` by boxes.
+    /// Multiplies `a`, which comes by windows, and `b`, takes in `residual`, and writes `c`, all by boxes.
     const VARIANT: Variant = Variant {
         target: "sm_90a",
         schedule: "",
@@ -194,8 +200,8 @@ mod tests {
         kept: None,
         split: None,
         grid: &[],
-        cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
-        args: &[Arg::Pointer(2), Arg::WindowMap(0), map(1), map(1), map(3)],
+        cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[fetch(0), fetch(1)] },
+        args: &[Arg::Pointer(2), Arg::WindowMap(0), map(1), map(1), map(2), map(3)],
         aligned: &[0, 1, 2, 3],
         whole_vectors: false,
         windows: &[Window { tensor: 0, rows: 128, channels: 64, axes: &[] }],
@@ -227,7 +233,7 @@ mod tests {
     #[test]
     fn what_tma_cannot_fetch_as_it_lies_is_copied() {
         let (odd, even) = (dense(&[10, 67]), dense(&[10, 64]));
-        assert_eq!(copies([&even, &even, &odd, &odd]), [], "others are not fetched, or are written");
+        assert_eq!(copies([&even, &even, &odd, &odd]), [], "others are no operands, or are written");
         assert_eq!(copies([&even, &odd, &even, &even]), [(1, vec![72, 1], 0)]);
         let images = dense(&[2, 5, 7, 3]);
         let strides = vec![5 * 7 * 8, 7 * 8, 8, 1];
