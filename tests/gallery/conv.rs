@@ -1,7 +1,7 @@
-//! Convolutions, channels last: one axis, a window with holes, and three input channels with a stride.
+//! Convolutions, channels last: one axis, a window with holes, three input channels with a stride, and f32 multiplied as tf32.
 
 use crate::case::{Outcome, Sizes, Subject};
-use crate::expected::{Array, Expected, sum};
+use crate::expected::{Array, Expected, TF32_PRODUCT, sum};
 use tracea::kernels::conv::output_size;
 use tracea::prelude::*;
 
@@ -59,14 +59,32 @@ pub fn stem<N: Dim, H: Dim, W: Dim, P: Dim, Q: Dim>(
     });
 }
 
+/// Every other pixel, by tensor cores.
+#[kernel]
+pub fn strided_tf32<N: Dim, H: Dim, W: Dim, C: Dim, K: Dim, R: Dim, S: Dim, P: Dim, Q: Dim>(
+    x: &Tensor<f32, (N, H, W, C)>,
+    w: &Tensor<f32, (K, R, S, C)>,
+    y: &mut Tensor<f32, (N, P, Q, K)>,
+) {
+    tile!(for (npq, ko) in (flat(N, P, Q), K) {
+        let (n, p, q) = npq.coords();
+        let mut acc = zeros::<f32>((npq, ko));
+        tile!(for (r, s, c) in (each(R), each(S), C) {
+            let window = x[(n, p * 2 + r - 1, q * 2 + s - 1, c)];
+            acc += dot(window.to::<tf32>(), w[(ko, r, s, c)].to::<tf32>().t());
+        });
+        y[(n, p, q, ko)] = acc;
+    });
+}
+
 struct Window {
     stride: usize,
     dilation: usize,
     pad: (usize, usize),
 }
 
-/// Of images (N, H, W, C) with weights (K, R, S, C), giving `output` rows and columns.
-fn reference(x: &Array, w: &Array, output: (usize, usize), window: &Window) -> Vec<Expected> {
+/// Of images (N, H, W, C) with weights (K, R, S, C), giving `output` rows and columns. `rounding` is the relative error of each term.
+fn reference(x: &Array, w: &Array, output: (usize, usize), window: &Window, rounding: f64) -> Vec<Expected> {
     let ([images, height, width, channels], [kernels, rows, columns, _]) = (x.shape(), w.shape());
     let mut y = Vec::new();
     for n in 0..images {
@@ -84,7 +102,7 @@ fn reference(x: &Array, w: &Array, output: (usize, usize), window: &Window) -> V
                             }
                         }
                     }
-                    y.push(sum(terms.into_iter(), 0.0));
+                    y.push(sum(terms.into_iter(), rounding));
                 }
             }
         }
@@ -124,6 +142,18 @@ const HOLES: Sizes = Sizes {
     random: &[1..=2, 1..=12, 1..=12, 1..=30, 1..=30, 3..=3, 1..=1, 1..=4],
 };
 
+/// Images, height, width, channels, output channels, rows and columns of the window.
+const STRIDED: Sizes = Sizes {
+    fixed: &[
+        &[0, 4, 4, 3, 5, 3, 3],
+        &[1, 1, 1, 1, 1, 1, 1],
+        &[1, 7, 5, 67, 61, 3, 3],
+        &[1, 15, 16, 36, 68, 3, 3],
+        &[2, 16, 16, 64, 64, 3, 3],
+    ],
+    random: &[1..=2, 3..=12, 3..=12, 1..=40, 1..=40, 1..=3, 1..=3],
+};
+
 /// Images, height, width.
 const PICTURES: Sizes =
     Sizes { fixed: &[&[0, 8, 8], &[1, 1, 1], &[1, 13, 11], &[2, 16, 20]], random: &[1..=2, 1..=16, 1..=16] };
@@ -138,7 +168,7 @@ pub fn subjects() -> Vec<Subject> {
         visit(conv1d(&*x.view()?, &*w.view()?, &mut *y.view_mut()?, stride as i32, pad as i32))?;
         Outcome::new(y, move || {
             let window = Window { stride, dilation: 1, pad: (0, pad) };
-            reference(&one_row(x_values), &one_row(w_values), (1, p), &window)
+            reference(&one_row(x_values), &one_row(w_values), (1, p), &window, 0.0)
         })
     });
     let dilated = Subject::new("dilated", HOLES, |setting, visit| {
@@ -149,7 +179,7 @@ pub fn subjects() -> Vec<Subject> {
         visit(dilated(&*x.view()?, &*w.view()?, &mut *y.view_mut()?, dilation as i32))?;
         Outcome::new(y, move || {
             let window = Window { stride: 1, dilation, pad: (r / 2 * dilation, s / 2 * dilation) };
-            reference(&x_values, &w_values, (height, width), &window)
+            reference(&x_values, &w_values, (height, width), &window, 0.0)
         })
     });
     let stem = Subject::new("stem", PICTURES, |setting, visit| {
@@ -160,8 +190,20 @@ pub fn subjects() -> Vec<Subject> {
         let mut y = setting.output::<f16, _>((n, output.0, output.1, Const::<64>))?;
         visit(stem(&*x.view()?, &*w.view()?, &mut *y.view_mut()?))?;
         Outcome::new(y, move || {
-            reference(&x_values, &w_values, output, &Window { stride: 2, dilation: 1, pad: (3, 3) })
+            reference(&x_values, &w_values, output, &Window { stride: 2, dilation: 1, pad: (3, 3) }, 0.0)
         })
     });
-    vec![conv1d, dilated, stem]
+    let strided_tf32 = Subject::new("strided_tf32", STRIDED, |setting, visit| {
+        let [n, height, width, c, k, r, s] = setting.sizes()?;
+        let output = (output_size(height, r, 2, 1, 1), output_size(width, s, 2, 1, 1));
+        let (x, x_values) = setting.input::<f32, _>((n, height, width, c))?;
+        let (w, w_values) = setting.input::<f32, _>((k, r, s, c))?;
+        let mut y = setting.output::<f32, _>((n, output.0, output.1, k))?;
+        visit(strided_tf32(&*x.view()?, &*w.view()?, &mut *y.view_mut()?))?;
+        Outcome::new(y, move || {
+            let window = Window { stride: 2, dilation: 1, pad: (1, 1) };
+            reference(&x_values, &w_values, output, &window, TF32_PRODUCT)
+        })
+    });
+    vec![conv1d, dilated, stem, strided_tf32]
 }

@@ -39,6 +39,9 @@ pub struct Expected {
 pub const F32: f64 = 1.0 / (1 << 24) as f64;
 pub const F16: f64 = 1.0 / (1 << 11) as f64;
 pub const BF16: f64 = 1.0 / (1 << 8) as f64;
+/// Relative error of a product in tf32: either operand may lose what lies behind its last place, 2⁻¹⁰ of it or less.
+pub const TF32_PRODUCT: f64 = (2.0 + LAST_PLACE) * LAST_PLACE;
+const LAST_PLACE: f64 = 1.0 / (1 << 10) as f64;
 
 /// Σ terms, with the slack of a sum of that many in f32, in any order. `rounding` is the relative error of each term.
 pub fn sum(terms: impl Iterator<Item = f64>, rounding: f64) -> Expected {

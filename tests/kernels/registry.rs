@@ -1,7 +1,7 @@
 //! Every kernel that ships, at every instance.
 
 use crate::case::{Number, Outcome, Setting, Sizes, Subject};
-use crate::expected::{Expected, F16};
+use crate::expected::{Expected, TF32_PRODUCT};
 use crate::reference::{self, Window};
 use libtest_mimic::Failed;
 use tracea::kernels::attention::attention;
@@ -11,9 +11,6 @@ use tracea::kernels::linear::*;
 use tracea::kernels::norm::*;
 use tracea::kernels::softmax::softmax;
 use tracea::prelude::*;
-
-/// How far from an f32 its tf32 may lie: the last place of what has as many bits as f16, since tensor cores may cut the rest off.
-const TF32: f64 = 2.0 * F16;
 
 type Vector<T> = Tensor<T, (Dyn,)>;
 type Matrix<T> = Tensor<T, (Dyn, Dyn)>;
@@ -30,10 +27,10 @@ pub fn shipped() -> Vec<Subject> {
     rows::<f16>(&mut all, "f16");
     rows::<bf16>(&mut all, "bf16");
     rows::<f32>(&mut all, "f32");
-    all.push(gemm("gemm_nn_tf32", gemm_nn_tf32, false, false, 2.0 * TF32));
-    all.push(gemm("gemm_nt_tf32", gemm_nt_tf32, false, true, 2.0 * TF32));
-    all.push(gemm("gemm_tn_tf32", gemm_tn_tf32, true, false, 2.0 * TF32));
-    all.push(gemm("gemm_tt_tf32", gemm_tt_tf32, true, true, 2.0 * TF32));
+    all.push(gemm("gemm_nn_tf32", gemm_nn_tf32, false, false, TF32_PRODUCT));
+    all.push(gemm("gemm_nt_tf32", gemm_nt_tf32, false, true, TF32_PRODUCT));
+    all.push(gemm("gemm_tn_tf32", gemm_tn_tf32, true, false, TF32_PRODUCT));
+    all.push(gemm("gemm_tt_tf32", gemm_tt_tf32, true, true, TF32_PRODUCT));
     all
 }
 

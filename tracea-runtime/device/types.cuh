@@ -1,7 +1,8 @@
 // Element types and the conversions between them.
 //
 // f16 and bf16 are storage: arithmetic happens in float, so they have no operators. A tf32 value is a float whose low 13
-// bits were rounded away; in memory a tf32 tensor is plain floats (`stored<tf32>`), rounded where a dot reads them.
+// bits were rounded away; in memory a tf32 tensor is plain floats (`stored<tf32>`), rounded where a dot reads them, or cut
+// where wgmma reads them by itself.
 #pragma once
 
 #include "tracea/convert.cuh"
