@@ -49,7 +49,7 @@ fn products_with_odd_rows() -> Outcome {
     ];
     for (name, product, ta, tb) in products {
         for (m, n, k) in
-            [(1023, 1025, 1027), (512, 1023, 1023), (1021, 777, 1024), (257, 2049, 4095), (1024, 1024, 1023)]
+            [(1023, 1025, 1027), (2048, 2047, 1023), (1021, 777, 1024), (257, 2049, 4095), (1024, 1024, 1023)]
         {
             let (a, b) = (if ta { (k, m) } else { (m, k) }, if tb { (n, k) } else { (k, n) });
             let a = device.tensor(&random(m * k, 1), a)?;

@@ -43,20 +43,23 @@ __device__ __forceinline__ void finish_panels() {
 
 // Of 16 rows to a warp, where in a panel a thread's register lies: the row counted from the warp's first.
 struct PanelFragment {
-    static __device__ __forceinline__ int row(int r) { return lane_index() / 4 + r / 2 % 2 * 8; }
-    static __device__ __forceinline__ int col(int r) { return r / 4 * 8 + lane_index() % 4 * 2 + r % 2; }
+    int lane;
+    __device__ __forceinline__ int row(int r) const { return lane / 4 + r / 2 % 2 * 8; }
+    __device__ __forceinline__ int col(int r) const { return r / 4 * 8 + lane % 4 * 2 + r % 2; }
 };
 
-// This panel's registers → its place, converted.
+// This panel's registers → its place, converted. Where they go is found out here: known from before, it would take registers beside
+// the accumulators'.
 template <class L, class Panel, class E>
 __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
     static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
     using T = typename Panel::type;
     constexpr int pair = 2 * static_cast<int>(sizeof(typename Panel::element)), registers = Panel::cols / 2;
-    const int first = static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+    const int first = thread_index_anew() % 128 / 32 * 16;
+    const PanelFragment fragment{lane_index()};
 #pragma unroll
     for (int r = 0; r < registers; r += 2) {
-        const int offset = Panel::offset(first + PanelFragment::row(r), PanelFragment::col(r));
+        const int offset = Panel::offset(first + fragment.row(r), fragment.col(r));
         store_words<pair>(place + offset, words_of<T, pair>(x, panel * registers + r));
     }
 }
@@ -68,9 +71,10 @@ __device__ __forceinline__ void read_panel(E (&x)[L::size], int panel, const typ
     using T = typename Panel::element;
     constexpr int pair = 2 * static_cast<int>(sizeof(T)), registers = Panel::cols / 2;
     const int first = warp_index() * 16;
+    const PanelFragment fragment{lane_index()};
 #pragma unroll
     for (int r = 0; r < registers; r += 2) {
-        const Words<pair> v = load_words<pair>(from + Panel::offset(first + PanelFragment::row(r), PanelFragment::col(r)));
+        const Words<pair> v = load_words<pair>(from + Panel::offset(first + fragment.row(r), fragment.col(r)));
         x[panel * registers + r] = to<E>(element<T>(v, 0));
         x[panel * registers + r + 1] = to<E>(element<T>(v, 1));
     }
@@ -123,12 +127,14 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
     using T = typename Panel::element;
     // Threads that write have many addresses to compute, none of which may be kept in registers through a main loop.
     const int index = thread_index_anew(), group = index / 128, first = panel * Panel::cols;
-    const T* const own = panels + group * PLACES * (Panel::rows * Panel::cols);
-    const auto place = [&](int panel) { return own + panel % PLACES * (Panel::rows * Panel::cols); };
-    const T *const now = place(panel), *const before = place(panel + PLACES - 1);
-    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, 2>(
+    constexpr int elements = Panel::rows * Panel::cols;
+    const T* const now = panels + (group * PLACES + panel % PLACES) * elements;
+    const int back = ((panel + PLACES - 1) % PLACES - panel % PLACES) * elements;
+    // Chunks that are put together take registers, and accumulators hold most of them still.
+    constexpr int batch = ALIGN >= 16 ? 2 : 1;
+    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch>(
         index % 128, first, COLS, valid_cols, [&](int row) { return target(group * 64 + row); },
-        [&](int row, int col) { return (col < first ? before : now) + Panel::offset(row, col & (Panel::cols - 1)); });
+        [&](int row, int col) { return now + (col < first ? back : 0) + Panel::offset(row, col & (Panel::cols - 1)); });
 }
 
 }  // namespace tracea
