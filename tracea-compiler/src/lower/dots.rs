@@ -361,6 +361,31 @@ mod tests {
     }
 
     #[test]
+    fn tf32_that_others_read_as_it_was_rounded_is_left_to_warps() {
+        let split = quote! {
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>, lost: &mut Tensor<f32, (M,)>,
+            ) {
+                tile!(for i in M {
+                    let mut rest = zeros::<f32>(i);
+                    tile!(for j in N {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for k in K {
+                            let big = a[(i, k)].to::<tf32>();
+                            rest += (a[(i, k)] - big.to::<f32>()).row_sum();
+                            acc += dot(big, b[(j, k)].to::<tf32>().t());
+                        });
+                        c[(i, j)] = acc;
+                    });
+                    lost[i] = rest;
+                });
+            }
+        };
+        let portfolio = lower_portfolio(&nest(split).0, find("sm_90a").expect("a known target"));
+        assert!(portfolio.expect("none").is_empty());
+    }
+
+    #[test]
     fn two_results_that_are_each_others_transposes_are_refused() {
         let error = lowered(quote! {
             fn f<N: Dim>(a: &Tensor<f16, (N, N)>, b: &Tensor<f16, (N, N)>, c: &mut Tensor<f32, (N, N)>) {

@@ -6,8 +6,8 @@ pub mod layouts;
 pub mod spec;
 pub mod target;
 
-use crate::lower::analysis::{Facts, OperandSource};
-use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest};
+use crate::lower::analysis::{DotFact, Facts, OperandSource, operand_only, untransposed};
+use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, Op};
 use crate::program::Major;
 use spec::{ScheduleOption, ScheduleSpec};
 use target::{Pipeline, Target};
@@ -308,6 +308,11 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
                     name(dot.k)
                 )));
             }
+            if dot.dtype == Dtype::Tf32 && !cut_alike(nest, facts, dot) {
+                return Err(ScheduleError::new(
+                    "warpgroups cut off the bits that a conversion to tf32 rounds, and more than a dot reads one here -- schedule it for sm_80, which runs there too",
+                ));
+            }
             let panel = panel(dot.dtype);
             if !block(contiguous).is_multiple_of(panel) || block(contiguous) == 0 {
                 return Err(ScheduleError::about(
@@ -322,6 +327,13 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Whether nobody but dots looks at the dot's operands once they are converted: the tensor cores take them from memory as they are.
+fn cut_alike(nest: &Nest, facts: &Facts, dot: &DotFact) -> bool {
+    let Op::Dot { a, b, .. } = nest.value(dot.value).op else { return false };
+    let alone = operand_only(nest, facts);
+    [a, b].into_iter().all(|operand| alone.contains(&untransposed(nest, operand)))
 }
 
 #[cfg(test)]
