@@ -6,7 +6,7 @@
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
-//! - `streams` brings what a loop walks down ahead of its use;
+//! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `split` shares the terms of a sum out among blocks;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
@@ -15,6 +15,7 @@
 //! - `crate::program::shared` and `crate::program::order` then lay out shared memory and place barriers and fences.
 
 mod access;
+mod ahead;
 pub mod analysis;
 mod bulk;
 mod domains;

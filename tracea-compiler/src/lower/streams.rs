@@ -3,20 +3,12 @@
 //! ```text
 //! for i { sum += x[(i, j)].col_sum() }
 //! ```
-//! becomes, with `stages` slots a stream,
-//! ```text
-//! for stage in 0..stages-1 { keep step `stage` in slot `stage`; commit }
-//! for step {
-//!     wait until the step's elements have landed
-//!     keep step `step + stages - 1` in the slot that the last step has left; commit
-//!     load slot `step % stages`; sum += …
-//! }
-//! ```
+//! brings each step's elements into the slots of a stream, as [`super::ahead`] has it.
+//!
 //! A thread keeps exactly the elements that its registers will hold, so that nobody waits for anybody else.
 
 use super::Lowering;
-use super::loops::{Level, less, nest_of};
-use super::roles::step_loop;
+use super::loops::{Level, nest_of};
 use crate::nest::{Loop, Op, Stmt as NestStmt, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
@@ -88,47 +80,8 @@ impl Lowering<'_> {
             return Ok(());
         };
         let steps = self.total_steps(levels);
-        let first = self.nested(|this| {
-            this.keep_step(levels, streams, "stage", IntText::name("stage"), &steps)?;
-            this.out.push(Stmt::Commit);
-            Ok(())
-        })?;
-        self.out.push(Stmt::For {
-            var: "stage".into(),
-            from: IntText::Const(0),
-            until: IntText::Const(i64::from(stages) - 1),
-            step: IntText::Const(1),
-            unroll: true,
-            body: first,
-        });
-        let body = self.nested(|this| {
-            this.out.push(Stmt::Wait(stages - 2));
-            let ahead = IntText::name("step").plus(IntText::Const(i64::from(stages) - 1));
-            this.out.push(Stmt::Let { name: "ahead".into(), value: ahead });
-            let slot = IntText::Rem(Box::new(IntText::name("ahead")), stages);
-            this.keep_step(levels, streams, "ahead", slot, &steps)?;
-            this.out.push(Stmt::Commit);
-            let slot = IntText::Rem(Box::new(IntText::name("step")), stages);
-            this.out.push(Stmt::Let { name: "slot".into(), value: slot });
-            this.coordinates(levels, "step");
-            let innermost = levels[levels.len() - 1].inner;
-            this.block(&innermost.body)?;
-            this.finish_running(innermost, running)
-        })?;
-        self.out.push(step_loop(steps, body));
-        Ok(())
-    }
-
-    /// Asks for a step's elements, if there is such a step.
-    fn keep_step(
-        &mut self,
-        levels: &[Level],
-        streams: &[Stream],
-        step: &str,
-        slot: IntText,
-        steps: &str,
-    ) -> Result<(), ScheduleError> {
-        let body = self.nested(|this| {
+        let innermost = levels[levels.len() - 1].inner;
+        let bring = |this: &mut Self, step: &str, slot: IntText| {
             this.coordinates(levels, step);
             for stream in streams {
                 let Op::Load { tensor, index } = &this.nest.value(stream.load).op else { continue };
@@ -140,9 +93,12 @@ impl Lowering<'_> {
                 this.out.push(Stmt::Keep { kept, source });
             }
             Ok(())
-        })?;
-        self.out.push(Stmt::If { condition: less(step, steps), body });
-        Ok(())
+        };
+        self.ahead(stages, steps, bring, |this| {
+            this.coordinates(levels, "step");
+            this.block(&innermost.body)?;
+            this.finish_running(innermost, running)
+        })
     }
 }
 
