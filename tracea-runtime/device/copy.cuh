@@ -6,6 +6,7 @@
 #include "tracea/cp_async.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/shared_tile.cuh"
+#include "tracea/shifted_rows.cuh"
 #include "tracea/words.cuh"
 
 namespace tracea {
@@ -177,22 +178,33 @@ __device__ __forceinline__ void load_tile(E (&x)[L::size], Elements source) {
     }
 }
 
-// By rows, with vector loads of at most ALIGN bytes where the layout holds neighbouring columns. Of each row, columns
-// [0, valid_cols) exist; where the caller knows that they are WHOLE vectors, nothing looks out for one that the edge cuts.
+// By rows, with vector loads where the layout holds neighbouring columns: of at most ALIGN bytes, or of whole chunks that lie
+// across the vectors. Where the caller knows that a tile's columns are WHOLE vectors of ALIGN bytes, nothing looks out for one that
+// the edge cuts.
 template <class L, int ALIGN, bool WHOLE = false, class E, class Rows>
-__device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, int valid_cols) {
+__device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, Columns columns) {
+    const int valid_cols = columns.valid;
     using T = pointee<decltype(source(0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
+    if constexpr (Chunks<L, T>::shifted(ALIGN)) {
+        constexpr int chunk = Chunks<L, T>::count;
+        Words<Chunks<L, T>::bytes> v[L::size / chunk];
+        load_tile_shifted<L, ALIGN, T>(v, source, columns);
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) x[r] = to<E>(element<T>(v[r / chunk], r % chunk));
+        return;
+    }
     // A vector exists wholly or not at all unless the edge cuts one: only unusual strides bring that about.
     const bool whole = WHOLE || count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
+    const int exist = valid_cols - L::col_base();
     if (whole) {
 #pragma unroll
         for (int r = 0; r < L::size; r += count) {
             const auto from = source(L::row(r));
-            const int col = L::col(r);
+            const int col = L::col_offset(L::col_slot(r));
             Words<width> v{};
-            if (from.valid && col < valid_cols) v = load_words<width>(from.pointer + col);
+            if (from.valid && col < exist) v = load_words<width>(fixed_base(from.pointer + L::col_base()) + col);
 #pragma unroll
             for (int i = 0; i < count; ++i) x[r + i] = to<E>(element<T>(v, i));
         }
@@ -200,8 +212,8 @@ __device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, int 
 #pragma unroll
         for (int r = 0; r < L::size; ++r) {
             const auto from = source(L::row(r));
-            const int col = L::col(r);
-            x[r] = from.valid && col < valid_cols ? to<E>(from.pointer[col]) : E{};
+            const int col = L::col_offset(L::col_slot(r));
+            x[r] = from.valid && col < exist ? to<E>(from.pointer[L::col_base() + col]) : E{};
         }
     }
 }
@@ -224,27 +236,40 @@ __device__ __forceinline__ void load_cols(E (&x)[L::col_size], Elements source) 
     }
 }
 
-// A column slice of one row, with vector loads as load_tile_vec's. Columns [0, valid_cols) exist.
+// A column slice of one row, with vector loads as load_tile_vec's.
 template <class L, int ALIGN, bool WHOLE = false, class E, class Rows>
-__device__ __forceinline__ void load_cols_vec(E (&x)[L::col_size], Rows source, int valid_cols) {
+__device__ __forceinline__ void load_cols_vec(E (&x)[L::col_size], Rows source, Columns columns) {
+    const int valid_cols = columns.valid;
     using T = pointee<decltype(source(0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
     const auto from = source(0);
+    if constexpr (Chunks<L, T>::shifted(ALIGN)) {
+        using C = Chunks<L, T>;
+        Words<C::bytes> v[L::col_size / C::count];
+        load_shifted<T, C::bytes, ALIGN>(v, [&](int n) -> ShiftedSource<T> {
+            const int col = L::col_offset(n * C::count), base = L::col_base();
+            return {fixed_base(from.pointer + base) + col, from.valid ? min(valid_cols - base - col, C::count) : 0, columns.end - base - col};
+        });
+#pragma unroll
+        for (int s = 0; s < L::col_size; ++s) x[s] = to<E>(element<T>(v[s / C::count], s % C::count));
+        return;
+    }
+    const int exist = valid_cols - L::col_base();
     if (WHOLE || count == 1 || valid_cols >= L::cols || valid_cols % count == 0) {
 #pragma unroll
         for (int s = 0; s < L::col_size; s += count) {
-            const int col = L::col_at(s);
+            const int col = L::col_offset(s);
             Words<width> v{};
-            if (from.valid && col < valid_cols) v = load_words<width>(from.pointer + col);
+            if (from.valid && col < exist) v = load_words<width>(fixed_base(from.pointer + L::col_base()) + col);
 #pragma unroll
             for (int i = 0; i < count; ++i) x[s + i] = to<E>(element<T>(v, i));
         }
     } else {
 #pragma unroll
         for (int s = 0; s < L::col_size; ++s) {
-            const int col = L::col_at(s);
-            x[s] = from.valid && col < valid_cols ? to<E>(from.pointer[col]) : E{};
+            const int col = L::col_offset(s);
+            x[s] = from.valid && col < exist ? to<E>(from.pointer[L::col_base() + col]) : E{};
         }
     }
 }

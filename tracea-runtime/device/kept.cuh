@@ -17,28 +17,34 @@ struct KeptPieces {
 };
 
 // global → what this thread keeps, by rows whose pointers are aligned to ALIGN bytes. Of each row, columns [0, valid_cols)
-// exist; the others become 0. cp.async from 4 bytes on: commit and wait before load_kept.
+// exist; the others become 0. Where vectors can be as wide as pieces of 4 bytes or more, cp.async: commit and wait before load_kept.
 template <class L, int ALIGN, class T, class Rows>
 __device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) {
     using Pieces = KeptPieces<L, T>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, Pieces::bytes, element_bytes), count = width / element_bytes;
-    if constexpr (width >= 4) {
+    if constexpr (Chunks<L, T>::shifted(ALIGN)) {
+        static_assert(Chunks<L, T>::bytes == Pieces::bytes, "kept as they are read");
+        Words<Pieces::bytes> v[L::size / Pieces::count];
+        load_tile_shifted<L, ALIGN, T>(v, source, valid_cols);
+#pragma unroll
+        for (int n = 0; n < L::size / Pieces::count; ++n) store_words<Pieces::bytes>(kept + Pieces::offset(n * Pieces::count), v[n]);
+    } else if constexpr (width >= 4) {
         const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
         const auto place = [&](int r) { return to + Pieces::step(r) * element_bytes; };
         if (valid_cols >= L::cols) {
 #pragma unroll
             for (int r = 0; r < L::size; r += count) {
                 const auto from = source(L::row(r));
-                cp_async<width>(place(r), from.pointer + L::col(r), from.valid ? width : 0);
+                cp_async<width>(place(r), fixed_base(from.pointer + L::col_base()) + L::col_offset(L::col_slot(r)), from.valid ? width : 0);
             }
         } else {
 #pragma unroll
             for (int r = 0; r < L::size; r += count) {
                 const auto from = source(L::row(r));
-                const int col = L::col(r);
-                const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
-                cp_async<width>(place(r), from.pointer + col, exist * element_bytes);
+                const int col = L::col_offset(L::col_slot(r));
+                const int exist = from.valid ? min(max(valid_cols - L::col_base() - col, 0), count) : 0;
+                cp_async<width>(place(r), fixed_base(from.pointer + L::col_base()) + col, exist * element_bytes);
             }
         }
     } else {

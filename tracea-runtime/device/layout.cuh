@@ -10,6 +10,8 @@
 //     row_slot(r), col_slot(r)   register -> slot of the slices (constexpr)
 //     row(r), col(r)             register -> coordinates in the tile, for this thread
 //     row_at(s), col_at(s)       slot -> coordinate
+//     col_base(), col_offset(s)  the same as a sum of this thread's share and a constant
+//     lanes_along                so many neighbouring lanes hold neighbouring vectors of one row
 //     owns()                     one thread among those that replicate an element of the tile
 //     owns_row(), owns_col()     one thread among those that replicate an element of a slice
 // and, for the reductions (reduce.cuh), where the elements of one row are spread, beyond this thread's registers:
@@ -34,7 +36,7 @@ struct Mma16816 {
     static constexpr int warp_rows = ROWS / WARPS_M, warp_cols = COLS / WARPS_N;
     static constexpr int row_blocks = warp_rows / 16, col_blocks = warp_cols / 8;
     static constexpr int size = row_blocks * col_blocks * 4, row_size = row_blocks * 2, col_size = col_blocks * 2;
-    static constexpr int vec = 2;
+    static constexpr int vec = 2, lanes_along = 1;
 
     static __device__ __forceinline__ int warp_m() { return warp_index() / WARPS_N; }
     static __device__ __forceinline__ int warp_n() { return WARPS_N == 1 ? 0 : warp_index() % WARPS_N; }
@@ -44,9 +46,9 @@ struct Mma16816 {
     static __device__ __forceinline__ int row_at(int s) {
         return warp_m() * warp_rows + lane_index() / 4 + (s / 2 * 16 + s % 2 * 8);
     }
-    static __device__ __forceinline__ int col_at(int s) {
-        return warp_n() * warp_cols + lane_index() % 4 * 2 + (s / 2 * 8 + s % 2);
-    }
+    static __device__ __forceinline__ int col_base() { return warp_n() * warp_cols + lane_index() % 4 * 2; }
+    static constexpr __device__ __forceinline__ int col_offset(int s) { return s / 2 * 8 + s % 2; }
+    static __device__ __forceinline__ int col_at(int s) { return col_base() + col_offset(s); }
     static __device__ __forceinline__ int row(int r) { return row_at(row_slot(r)); }
     static __device__ __forceinline__ int col(int r) { return col_at(col_slot(r)); }
 
@@ -71,7 +73,7 @@ struct MmaA {
     static constexpr int warp_rows = ROWS / WARPS_M;
     static constexpr int row_blocks = warp_rows / 16, col_blocks = K / 16;
     static constexpr int size = row_blocks * col_blocks * 8, row_size = row_blocks * 2, col_size = col_blocks * 4;
-    static constexpr int vec = 2;
+    static constexpr int vec = 2, lanes_along = 1;
 
     static __device__ __forceinline__ int warp_m() { return warp_index() / WARPS_N; }
     static __device__ __forceinline__ int warp_n() { return WARPS_N == 1 ? 0 : warp_index() % WARPS_N; }
@@ -83,7 +85,9 @@ struct MmaA {
     static __device__ __forceinline__ int row_at(int s) {
         return warp_m() * warp_rows + lane_index() / 4 + (s / 2 * 16 + s % 2 * 8);
     }
-    static __device__ __forceinline__ int col_at(int s) { return lane_index() % 4 * 2 + (s / 2 * 8 + s % 2); }
+    static __device__ __forceinline__ int col_base() { return lane_index() % 4 * 2; }
+    static constexpr __device__ __forceinline__ int col_offset(int s) { return s / 2 * 8 + s % 2; }
+    static __device__ __forceinline__ int col_at(int s) { return col_base() + col_offset(s); }
     static __device__ __forceinline__ int row(int r) { return row_at(row_slot(r)); }
     static __device__ __forceinline__ int col(int r) { return col_at(col_slot(r)); }
 
@@ -108,7 +112,7 @@ struct MmaB {
     static constexpr int warp_cols = COLS / WARPS_N;
     static constexpr int row_blocks = K / 16, col_blocks = warp_cols / 8;
     static constexpr int size = row_blocks * col_blocks * 4, row_size = row_blocks * 4, col_size = col_blocks;
-    static constexpr int vec = 1;
+    static constexpr int vec = 1, lanes_along = 1;
 
     static __device__ __forceinline__ int warp_m() { return warp_index() / WARPS_N; }
     static __device__ __forceinline__ int warp_n() { return WARPS_N == 1 ? 0 : warp_index() % WARPS_N; }
@@ -118,7 +122,9 @@ struct MmaB {
     static __device__ __forceinline__ int row_at(int s) {
         return lane_index() % 4 * 2 + (s / 4 * 16 + s % 4 / 2 * 8 + s % 2);
     }
-    static __device__ __forceinline__ int col_at(int s) { return warp_n() * warp_cols + lane_index() / 4 + s * 8; }
+    static __device__ __forceinline__ int col_base() { return warp_n() * warp_cols + lane_index() / 4; }
+    static constexpr __device__ __forceinline__ int col_offset(int s) { return s * 8; }
+    static __device__ __forceinline__ int col_at(int s) { return col_base() + col_offset(s); }
     static __device__ __forceinline__ int row(int r) { return row_at(row_slot(r)); }
     static __device__ __forceinline__ int col(int r) { return col_at(col_slot(r)); }
 
@@ -140,6 +146,16 @@ __host__ __device__ constexpr int narrowest(int first, Rest... rest) {
     return first < 1 ? 1 : first < least ? first : least;
 }
 
+// The widest accesses to rows that are aligned to so many bytes: by 4 or more as they lie, and below that by chunks of 16 that lie
+// across the vectors (shifted_rows.cuh).
+__host__ __device__ constexpr int access_bytes(int align) { return align < 4 ? 16 : align; }
+
+// Where register r is past the first `exist` columns.
+template <class L>
+__device__ __forceinline__ bool beyond_cols(int r, int exist) {
+    return L::col_offset(L::col_slot(r)) >= exist - L::col_base();
+}
+
 // Threads as a THREADS_M x THREADS_N grid, thread = tm * THREADS_N + tn, that is laid over the tile again and again:
 // row = ri * THREADS_M + tm, column = (ci * THREADS_N + tn) * VEC + v. Neighbouring threads hold neighbouring vectors.
 template <int ROWS, int COLS, int THREADS_M, int THREADS_N, int VEC>
@@ -151,7 +167,7 @@ struct Blocked {
     static constexpr int rows = ROWS, cols = COLS, threads = THREADS_M * THREADS_N;
     static constexpr int threads_m = THREADS_M, threads_n = THREADS_N;
     static constexpr int row_size = ROWS / THREADS_M, col_size = COLS / THREADS_N, size = row_size * col_size;
-    static constexpr int vec = VEC;
+    static constexpr int vec = VEC, lanes_along = THREADS_N < 32 ? THREADS_N : 32;
 
     static __device__ __forceinline__ int thread_m() { return static_cast<int>(threadIdx.x) / THREADS_N; }
     static __device__ __forceinline__ int thread_n() { return static_cast<int>(threadIdx.x) % THREADS_N; }
@@ -159,9 +175,9 @@ struct Blocked {
     static __device__ __forceinline__ constexpr int row_slot(int r) { return r / col_size; }
     static __device__ __forceinline__ constexpr int col_slot(int r) { return r % col_size; }
     static __device__ __forceinline__ int row_at(int s) { return thread_m() + s * THREADS_M; }
-    static __device__ __forceinline__ int col_at(int s) {
-        return thread_n() * VEC + (s / VEC * (THREADS_N * VEC) + s % VEC);
-    }
+    static __device__ __forceinline__ int col_base() { return thread_n() * VEC; }
+    static constexpr __device__ __forceinline__ int col_offset(int s) { return s / VEC * (THREADS_N * VEC) + s % VEC; }
+    static __device__ __forceinline__ int col_at(int s) { return col_base() + col_offset(s); }
     static __device__ __forceinline__ int row(int r) { return row_at(row_slot(r)); }
     static __device__ __forceinline__ int col(int r) { return col_at(col_slot(r)); }
 
@@ -188,7 +204,7 @@ struct Linear {
 
     static constexpr int rows = ROWS, cols = 1, threads = THREADS;
     static constexpr int size = ROWS / THREADS, row_size = size, col_size = 1;
-    static constexpr int vec = 1;      // neighbouring *columns*; there is one
+    static constexpr int vec = 1, lanes_along = 1;  // neighbouring *columns*: there is one
     static constexpr int row_vec = VEC;
 
     static __device__ __forceinline__ constexpr int row_slot(int r) { return r; }
@@ -196,7 +212,9 @@ struct Linear {
     static __device__ __forceinline__ int row_at(int s) {
         return static_cast<int>(threadIdx.x) * VEC + (s / VEC * (THREADS * VEC) + s % VEC);
     }
-    static __device__ __forceinline__ int col_at(int) { return 0; }
+    static __device__ __forceinline__ int col_base() { return 0; }
+    static constexpr __device__ __forceinline__ int col_offset(int) { return 0; }
+    static __device__ __forceinline__ int col_at(int s) { return col_base() + col_offset(s); }
     static __device__ __forceinline__ int row(int r) { return row_at(r); }
     static __device__ __forceinline__ int col(int) { return 0; }
 

@@ -5,6 +5,7 @@
 #include "tracea/copy.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/shared_tile.cuh"
+#include "tracea/shifted_rows.cuh"
 #include "tracea/staged_rows.cuh"
 #include "tracea/words.cuh"
 
@@ -17,28 +18,34 @@ struct RowTarget {
     bool valid;
 };
 
-// By rows, converted to T, with vector writes of at most ALIGN bytes (the alignment of the row pointers) where the layout
-// holds neighbouring columns. Of each row, columns [0, valid_cols) exist, WHOLE vectors where the caller knows so.
+// By rows, converted to T, with vector writes where the layout holds neighbouring columns: of at most ALIGN bytes (the alignment of
+// the row pointers), or of whole chunks that lie across the vectors. Of each row, columns [0, valid_cols) exist, WHOLE vectors
+// of ALIGN bytes where the caller knows so.
 template <class L, int ALIGN, class T, bool WHOLE = false, class E, class Rows>
 __device__ __forceinline__ void store_tile(const E (&x)[L::size], Rows target, int valid_cols) {
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
+    if constexpr (Chunks<L, T>::shifted(ALIGN)) {
+        store_tile_shifted<L, ALIGN, T>(x, target, valid_cols);
+        return;
+    }
     if (!L::owns()) return;
     // A vector exists wholly or not at all unless the edge cuts one: only unusual strides bring that about.
     const bool whole = WHOLE || count == 1 || valid_cols >= L::cols || valid_cols % count == 0;
+    const int exist = valid_cols - L::col_base();
     if (whole) {
 #pragma unroll
         for (int r = 0; r < L::size; r += count) {
             const auto at = target(L::row(r));
-            const int col = L::col(r);
-            if (at.valid && col < valid_cols) store_words<width>(at.pointer + col, words_of<T, width>(x, r));
+            const int col = L::col_offset(L::col_slot(r));
+            if (at.valid && col < exist) store_words<width>(fixed_base(at.pointer + L::col_base()) + col, words_of<T, width>(x, r));
         }
     } else {
 #pragma unroll
         for (int r = 0; r < L::size; ++r) {
             const auto at = target(L::row(r));
-            const int col = L::col(r);
-            if (at.valid && col < valid_cols) at.pointer[col] = to<T>(x[r]);
+            const int col = L::col_offset(L::col_slot(r));
+            if (at.valid && col < exist) at.pointer[L::col_base() + col] = to<T>(x[r]);
         }
     }
 }
@@ -110,6 +117,14 @@ __device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typenam
     store_staged_rows<T, ALIGN, Staging::rows, Staging::cols, THREADS, 8>(
         thread_index_anew(), 0, Staging::cols, valid_cols, target,
         [&](int row, int col) { return shared + Staging::offset(row, min(max(col, 0), last_chunk)); });
+}
+
+// The same by way of scratch (exchange.cuh), which other threads may still be reading.
+template <class L, class Staging, int THREADS, int ALIGN, class E, class Rows>
+__device__ __forceinline__ void store_tile_by_scratch(const E (&x)[L::size], typename Staging::element* scratch, Rows target,
+                                                      int valid_cols) {
+    tile_barrier();
+    store_tile_staged<L, Staging, THREADS, ALIGN>(x, scratch, target, valid_cols);
 }
 
 }  // namespace tracea

@@ -48,26 +48,32 @@ __device__ __forceinline__ void store_words(void* pointer, const Words<BYTES>& v
     }
 }
 
-// 16 of the 32 bytes, from the one at `first` on, which is a multiple of UNIT under 16.
-template <int UNIT>
-__device__ __forceinline__ Words<16> bytes_from(const Words<16>& lower, const Words<16>& upper, int first) {
-    unsigned word[8];
+// Of two neighbouring vectors, a vector's worth from the byte at `first` on, which is a multiple of UNIT under BYTES.
+template <int UNIT, int BYTES>
+__device__ __forceinline__ Words<BYTES> bytes_from(const Words<BYTES>& lower, const Words<BYTES>& upper, int first) {
+    constexpr int words = BYTES / 4;
+    unsigned word[2 * words];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < words; ++i) {
         word[i] = lower.word[i];
-        word[i + 4] = upper.word[i];
+        word[i + words] = upper.word[i];
     }
+    if constexpr (BYTES == 16) {
 #pragma unroll
-    for (int i = 0; i < 6; ++i) word[i] = first & 8 ? word[i + 2] : word[i];
+        for (int i = 0; i < words + 2; ++i) word[i] = first & 8 ? word[i + 2] : word[i];
+    }
     if constexpr (UNIT < 8) {
 #pragma unroll
-        for (int i = 0; i < 5; ++i) word[i] = first & 4 ? word[i + 1] : word[i];
+        for (int i = 0; i < words + 1; ++i) word[i] = first & 4 ? word[i + 1] : word[i];
     }
     if constexpr (UNIT < 4) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) word[i] = __funnelshift_r(word[i], word[i + 1], first % 4 * 8);
+        for (int i = 0; i < words; ++i) word[i] = __funnelshift_r(word[i], word[i + 1], first % 4 * 8);
     }
-    return {{word[0], word[1], word[2], word[3]}};
+    Words<BYTES> v;
+#pragma unroll
+    for (int i = 0; i < words; ++i) v.word[i] = word[i];
+    return v;
 }
 
 // The widest access that the alignment, the bytes at hand and the hardware allow; an element at least.
@@ -75,6 +81,15 @@ __host__ __device__ constexpr int vector_bytes(int align, int available, int ele
     int bytes = 16;
     while (bytes > element && (bytes > align || available % bytes != 0)) bytes /= 2;
     return bytes;
+}
+
+// The same pointer to global memory, of which the compiler knows nothing else: constants that are added to it stay in the
+// instructions' own offsets instead of being added to what it was computed from.
+template <class Pointer>
+__device__ __forceinline__ Pointer fixed_base(Pointer pointer) {
+    unsigned long long address = __cvta_generic_to_global(pointer);
+    asm("" : "+l"(address));
+    return static_cast<Pointer>(__cvta_global_to_generic(address));
 }
 
 template <class Pointer>

@@ -42,7 +42,7 @@ impl Emitter<'_> {
                     Some(registers) => format!("load_panel<{layout}, {align}, {registers}>({x}, panel, "),
                     None => format!("load_tile_vec<{layout}, {align}{whole}>({x}, "),
                 };
-                let tail = format!(", {});", self.valid_cols(source, cols));
+                let tail = format!(", {});", self.columns(source, cols));
                 self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
@@ -63,7 +63,7 @@ impl Emitter<'_> {
             }
             (Domain::Cols(id), AccessForm::Contiguous { cols, .. }) => {
                 let head = format!("load_cols_vec<{}, {}{whole}>({}, ", name(id), self.align(source), var.name);
-                let tail = format!(", {});", self.valid_cols(source, cols));
+                let tail = format!(", {});", self.columns(source, cols));
                 self.lambda(source, None, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Once, _) => {
@@ -165,6 +165,12 @@ impl Emitter<'_> {
                             shared.name
                         )
                     }
+                    StoreWay::Scratch => {
+                        let layout = name(id);
+                        let tile = format!("SharedTile<{ty}, {layout}::rows, {layout}::cols>");
+                        let scratch = format!("reinterpret_cast<{ty}*>(shared + SCRATCH_OFFSET)");
+                        format!("store_tile_by_scratch<{layout}, {tile}, THREADS, {align}>({}, {scratch}, ", var.name)
+                    }
                     StoreWay::Direct => {
                         format!("store_tile<{}, {align}, {ty}{}>({}, ", name(id), self.whole(), var.name)
                     }
@@ -216,9 +222,19 @@ impl Emitter<'_> {
 
     /// How many of the tile's columns exist, counted from its first.
     pub(super) fn valid_cols(&self, access: &Access, cols: AxisId) -> String {
+        if access.whole_cols { self.block_name(cols) } else { self.columns_left(cols) }
+    }
+
+    /// The same, and where all of them exist, also how many there are to the row's end.
+    fn columns(&self, access: &Access, cols: AxisId) -> String {
         if access.whole_cols {
-            return self.block_name(cols);
+            format!("{{{}, {}}}", self.block_name(cols), self.columns_left(cols))
+        } else {
+            self.columns_left(cols)
         }
+    }
+
+    fn columns_left(&self, cols: AxisId) -> String {
         let (limit, start) = (self.limit(cols), self.start(cols));
         if start == "0" { limit } else { format!("{limit} - {start}") }
     }

@@ -50,7 +50,7 @@ impl Emitter<'_> {
             .iter()
             .map(|tensor| {
                 let tensor = self.nest.tensor(*tensor);
-                format!("ALIGN_{} / {}", tensor.name.to_uppercase(), tensor.dtype.bytes())
+                format!("access_bytes(ALIGN_{}) / {}", tensor.name.to_uppercase(), tensor.dtype.bytes())
             })
             .collect();
         if !narrowing.is_empty() {

@@ -382,13 +382,19 @@ impl<'a> Emitter<'a> {
         };
         let (limit, start) = (self.limit(axis), self.start(axis));
         let end = if start == "0" { self.block_name(axis) } else { format!("{start} + {}", self.block_name(axis)) };
-        let coordinate = self.coordinate(axis, var.domain);
+        let beyond = match var.domain {
+            Domain::Tile(id) if self.program.layout(id).col_axis == axis => {
+                let left = if start == "0" { limit.clone() } else { format!("{limit} - {start}") };
+                format!("beyond_cols<{}>(reg, {left})", self.program.layout(id).name)
+            }
+            domain => format!("{} >= {limit}", self.coordinate(axis, domain)),
+        };
         self.out.line(format!("if ({end} > {limit}) {{"));
         self.out.indent();
         self.out.line("#pragma unroll");
         self.out.line(format!("for (int reg = 0; reg < {slots}; ++reg) {{"));
         self.out.indent();
-        self.out.line(format!("if ({coordinate} >= {limit}) {}[reg] = {value};", var.name));
+        self.out.line(format!("if ({beyond}) {}[reg] = {value};", var.name));
         self.out.dedent();
         self.out.line("}");
         self.out.dedent();

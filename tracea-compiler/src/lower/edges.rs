@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn whole_blocks_do_not_count_columns() {
         let text = cuda(sums(quote!(N)));
-        assert!(text.contains("}, BLOCK_J);"), "{text}");
+        assert!(text.contains("}, {BLOCK_J, N - j0});"), "{text}");
         assert!(text.contains("if (j_edge < j_until)"), "{text}");
     }
 }

@@ -174,7 +174,7 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     let mut lowering = Lowering::new(nest, facts, schedule, role)?;
     lowering.prepare_split();
     lowering.block(&nest.body)?;
-    let (sites, fetches, mut scratch) = (lowering.sites, lowering.fetches, lowering.scratch);
+    let (sites, fetches, mut scratch, turns) = (lowering.sites, lowering.fetches, lowering.scratch, lowering.turns);
     let mut program = Program { body: lowering.out, ..lowering.program };
     if role == Role::Consumer {
         let mut producing = Lowering::new(nest, facts, schedule, Role::Producer)?;
@@ -205,8 +205,8 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring
-        // threads side by side.
-        program.narrowing = program.aligned.clone();
+        // threads side by side. Turning takes vectors of 16 bytes.
+        program.narrowing = if turns { Vec::new() } else { program.aligned.clone() };
         program.whole_vectors = true;
         program.resident = pressure::resident(&program);
     }
@@ -280,6 +280,8 @@ struct Lowering<'a> {
     /// Loads that read what threads keep.
     kept_values: Vec<(ValueId, program::Kept)>,
     scratch: u32,
+    /// Whether a tile is stored along another axis than it was read.
+    turns: bool,
     out: Vec<Stmt>,
 }
 
@@ -315,6 +317,7 @@ impl<'a> Lowering<'a> {
             split_range: None,
             kept_values: Vec::new(),
             scratch: 0,
+            turns: false,
             out: Vec::new(),
         })
     }

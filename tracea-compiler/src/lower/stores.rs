@@ -39,9 +39,10 @@ impl Lowering<'_> {
                     let target = self.declare(&source.name, ty, Domain::Tile(turned));
                     let shape = self.program.layout(layout);
                     self.scratch = self.scratch.max(shape.rows * shape.cols * dtype.bytes());
+                    self.turns = true;
                     self.out.push(Stmt::Exchange { value: var, target, transposed: true });
                     let access = self.access(tensor, index, Some(cols), Some(row));
-                    self.out.push(Stmt::Store { value: target, target: access, way: StoreWay::Direct });
+                    self.store_turned(target, access, dtype);
                     return Ok(());
                 }
                 let target = self.access(tensor, index, rows, Some(cols));
@@ -84,6 +85,19 @@ impl Lowering<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Few of a warp's threads lie along a row of a turned tile: where vectors would have to be cut, whole rows are put
+    /// together in scratch first.
+    fn store_turned(&mut self, value: VarId, target: Access, dtype: Dtype) {
+        let direct = Stmt::Store { value, target: target.clone(), way: StoreWay::Direct };
+        if !matches!(target.form, AccessForm::Contiguous { .. }) || dtype.bytes() < 2 {
+            return self.out.push(direct);
+        }
+        let name = format!("{}_BY_VECTORS", self.nest.tensor(target.tensor).name.to_uppercase());
+        let condition = self.program.require(&name, vec![Premise::Aligned(target.tensor)]);
+        let by_scratch = Stmt::Store { value, target, way: StoreWay::Scratch };
+        self.out.push(Stmt::Where { condition, body: vec![direct], otherwise: vec![by_scratch] });
     }
 
     /// Registers of what a store writes.
@@ -204,26 +218,32 @@ mod tests {
     use proc_macro2::TokenStream;
     use quote::quote;
 
-    fn last(item: TokenStream) -> Vec<String> {
+    fn last(item: TokenStream, count: usize) -> Vec<String> {
         let lines = lines(&program(item));
-        lines[lines.len() - 2..].to_vec()
+        lines[lines.len() - count..].to_vec()
     }
 
     #[test]
     fn accumulators_go_through_shared_memory() {
-        let lines = last(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))));
+        let lines = last(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))), 2);
         assert_eq!(lines, ["barrier", "store c by rows <- acc through c_staging"]);
     }
 
     #[test]
     fn a_transposed_result_turns_in_shared_memory() {
-        let lines = last(quote! {
+        let transposed = quote! {
             #[schedule(sm_80, i = 64, j = 64)]
             fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>) {
                 tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t(); });
             }
-        });
-        assert_eq!(lines, ["transpose x_tile_2 <- x_tile", "store y by rows <- x_tile_2"]);
+        };
+        let direct = "store y by rows <- x_tile_2";
+        let by_scratch = "store y by rows <- x_tile_2 through scratch";
+        let expected =
+            ["transpose x_tile_2 <- x_tile", "where Y_BY_VECTORS", direct, "where not Y_BY_VECTORS", by_scratch];
+        assert_eq!(last(transposed.clone(), 5), expected);
+        let program = program(transposed);
+        assert!(program.shared.is_empty() && program.narrowing.is_empty(), "{program}");
     }
 
     #[test]

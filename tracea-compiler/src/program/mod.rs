@@ -424,6 +424,8 @@ pub enum StoreWay {
     Direct,
     /// Through shared memory, so that rows are written by whole chunks.
     Staged(SharedId),
+    /// The same through scratch.
+    Scratch,
 }
 
 /// Whose accesses to shared memory a barrier puts in order.

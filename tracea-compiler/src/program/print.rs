@@ -121,8 +121,10 @@ impl Program {
                 }
                 Stmt::Store { value, target, way } => {
                     write!(f, "store {} <- {}", self.access(target), self.var(*value).name)?;
-                    if let StoreWay::Staged(staging) = way {
-                        write!(f, " through {}", self.shared(*staging).name)?
+                    match way {
+                        StoreWay::Direct => {}
+                        StoreWay::Staged(staging) => write!(f, " through {}", self.shared(*staging).name)?,
+                        StoreWay::Scratch => write!(f, " through scratch")?,
                     }
                 }
                 Stmt::Panels { count, body, .. } => {

@@ -97,16 +97,17 @@ __device__ __forceinline__ void write_plain(const E (&x)[L::size], T* out) {
     for (int r = 0; r < L::size; ++r) out[L::row(r) * L::cols + L::col(r)] = to<T>(x[r]);
 }
 
-// ALIGN 0: by elements.
+// ALIGN 0: by elements. `row_end` columns are there to be read, of which valid_cols count.
 template <class L, int ALIGN, class T>
-__global__ void load_tile_kernel(const T* source, int stride, int valid_rows, int valid_cols, float* out) {
+__global__ void load_tile_kernel(const T* source, int stride, int valid_rows, int valid_cols, int row_end, float* out) {
     float x[L::size];
     if constexpr (ALIGN == 0) {
         load_tile<L>(x, [&](int row, int col) {
             return RowSource<T>{source + row * stride + col, row < valid_rows && col < valid_cols};
         });
     } else {
-        load_tile_vec<L, ALIGN>(x, [&](int row) { return RowSource<T>{source + row * stride, row < valid_rows}; }, valid_cols);
+        const auto rows = [&](int row) { return RowSource<T>{source + row * stride, row < valid_rows}; };
+        load_tile_vec<L, ALIGN>(x, rows, {valid_cols, row_end});
     }
     write_plain<L>(x, out);
 }

@@ -233,13 +233,15 @@ void test_load_tile(const string& layout) {
     const Buffer<T> in(source);
     bool good = true;
     for (const Valid valid : ragged<L>()) {
-        Buffer<float> out(L::rows * L::cols);
-        launch(load_tile_kernel<L, ALIGN, T>, 1, L::threads, 0, in.pointer + first, stride, valid.rows, valid.cols, out.pointer);
-        const vector<float> result = out.read();
-        for (int row = 0; row < L::rows; ++row) {
-            for (int col = 0; col < L::cols; ++col) {
-                const double expected = row < valid.rows && col < valid.cols ? value(source[first + row * stride + col]) : 0.0;
-                good &= result[row * L::cols + col] == expected;
+        for (const int row_end : {valid.cols, stride}) {
+            Buffer<float> out(L::rows * L::cols);
+            launch(load_tile_kernel<L, ALIGN, T>, 1, L::threads, 0, in.pointer + first, stride, valid.rows, valid.cols, row_end, out.pointer);
+            const vector<float> result = out.read();
+            for (int row = 0; row < L::rows; ++row) {
+                for (int col = 0; col < L::cols; ++col) {
+                    const double expected = row < valid.rows && col < valid.cols ? value(source[first + row * stride + col]) : 0.0;
+                    good &= result[row * L::cols + col] == expected;
+                }
             }
         }
     }
@@ -320,7 +322,11 @@ void test_registers_to_global() {
     test_global<Mma16816<64, 64, 2, 2>, f16>("Mma16816 64x64");
     test_global<Mma16816<64, 24, 4, 1>, float>("Mma16816 64x24");
     test_global<Blocked<8, 512, 2, 64, 8>, bf16>("Blocked 8x512 by 64x8");
+    test_global<Blocked<8, 512, 2, 64, 8>, float>("Blocked 8x512 by 64x8");
     test_global<Blocked<16, 64, 8, 16, 4>, float>("Blocked 16x64 by 16x4");
+    test_global<Blocked<16, 64, 8, 16, 4>, f16>("Blocked 16x64 by 16x4");
+    test_global<Blocked<32, 64, 16, 8, 8>, f16>("Blocked 32x64 by 8x8");
+    test_global<Blocked<64, 32, 64, 2, 8>, bf16>("Blocked 64x32 by 2x8");
     test_load_tile<MmaA<64, 32, 2, 2>, 4, f16>("MmaA");
     test_load_tile<MmaB<32, 32, 2, 2>, 2, f16>("MmaB");
     test_store_tile<MmaA<64, 32, 2, 2>, by_rows, 4, f16>("MmaA");
