@@ -115,6 +115,30 @@ pub struct Variant {
 }
 
 impl Variant {
+    /// A function of a source: for sm_80 and newer, with nothing that a launch would have to work out.
+    pub const fn of_source(entry: &'static str, source: &'static str, threads: u32) -> Variant {
+        Variant {
+            target: "sm_80",
+            schedule: "",
+            why: "",
+            source,
+            entry,
+            threads,
+            persistent: false,
+            shared_bytes: 0,
+            kept: None,
+            split: None,
+            grid: &[],
+            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
+            args: &[],
+            aligned: &[],
+            whole_vectors: false,
+            windows: &[],
+            max_registers: 255,
+            promised_sass: &[],
+        }
+    }
+
     /// Dynamic shared memory of a block that keeps so many blocks of columns.
     pub fn shared_bytes_with(&self, kept_blocks: u32) -> u32 {
         match self.kept {

@@ -134,7 +134,6 @@ fn report(log: &str) -> Resources {
 mod tests {
     use super::*;
     use crate::cuda::nvrtc_version;
-    use crate::plan::Cost;
     use crate::plan::{Arg, DimDef, FUNCTIONS_MARK, Function, FunctionDef, GridAxis, TensorDef, Window};
 
     static TWICE: FunctionDef =
@@ -156,24 +155,10 @@ mod tests {
 
     fn variant(source: &'static str) -> Variant {
         Variant {
-            target: "sm_80",
-            schedule: "",
-            why: "",
-            source,
-            entry: "double_entry",
-            threads: 128,
-            persistent: false,
-            shared_bytes: 0,
-            kept: None,
-            split: None,
             grid: &[GridAxis { dims: &[0], block: 128 }],
-            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[Arg::Pointer(0), Arg::Extent(0)],
             aligned: &[0],
-            whole_vectors: false,
-            windows: &[],
-            max_registers: 255,
-            promised_sass: &[],
+            ..Variant::of_source("double_entry", source, 128)
         }
     }
 

@@ -53,7 +53,6 @@ fn callee_symbol(caller: &str, alias: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Cost;
     use crate::plan::FunctionDef;
 
     static SIGMOID: FunctionDef = FunctionDef {
@@ -67,26 +66,8 @@ mod tests {
 
     #[test]
     fn functions_replace_the_mark_callees_first() {
-        let variant = Variant {
-            target: "sm_80",
-            schedule: "",
-            why: "",
-            source: "#include \"tracea/kernel.cuh\"\n// [device functions]\nvoid k() { silu(1.0f); }\n",
-            entry: "k",
-            threads: 1,
-            persistent: false,
-            shared_bytes: 0,
-            kept: None,
-            split: None,
-            grid: &[],
-            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
-            args: &[],
-            aligned: &[],
-            whole_vectors: false,
-            windows: &[],
-            max_registers: 255,
-            promised_sass: &[],
-        };
+        let source = "#include \"tracea/kernel.cuh\"\n// [device functions]\nvoid k() { silu(1.0f); }\n";
+        let variant = Variant::of_source("k", source, 1);
         static INSTANCE: Instance =
             Instance { key: &[], known_dims: &[], variants: &[], functions: &[Function { alias: "silu", def: &SILU }] };
         assert_eq!(

@@ -190,23 +190,12 @@ mod tests {
     /// Multiplies `a`, which comes by windows, and `b`, takes in `residual`, and writes `c`, all by boxes.
     const VARIANT: Variant = Variant {
         target: "sm_90a",
-        schedule: "",
-        why: "",
-        source: "",
-        entry: "product",
-        threads: 384,
         persistent: true,
-        shared_bytes: 0,
-        kept: None,
-        split: None,
-        grid: &[],
         cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[fetch(0), fetch(1)] },
         args: &[Arg::Pointer(2), Arg::WindowMap(0), map(1), map(1), map(2), map(3)],
         aligned: &[0, 1, 2, 3],
-        whole_vectors: false,
         windows: &[Window { tensor: 0, rows: 128, channels: 64, axes: &[] }],
-        max_registers: 255,
-        promised_sass: &[],
+        ..Variant::of_source("product", "", 384)
     };
 
     fn tensor(dtype: Dtype, address: usize, sizes: &[usize], strides: &[usize]) -> RawTensor {

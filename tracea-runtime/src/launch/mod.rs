@@ -10,6 +10,7 @@
 
 mod alignment;
 mod arg;
+mod builtin;
 mod check;
 mod copies;
 mod explain;

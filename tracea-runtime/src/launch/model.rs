@@ -146,15 +146,7 @@ mod tests {
 
     const WIDE: Variant = Variant {
         target: "sm_90a",
-        schedule: "",
-        why: "",
-        source: "",
-        entry: "product",
-        threads: 256,
         persistent: true,
-        shared_bytes: 0,
-        kept: None,
-        split: None,
         grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 256 }],
         cost: Cost {
             once: 1624,
@@ -170,10 +162,8 @@ mod tests {
             Arg::TensorMap { tensor: 1, merged: 1, boxes: &[256, 64] },
         ],
         aligned: &[0, 1],
-        whole_vectors: false,
-        windows: &[],
         max_registers: 168,
-        promised_sass: &[],
+        ..Variant::of_source("product", "", 256)
     };
 
     const SMALL: Variant = Variant {

@@ -221,7 +221,6 @@ mod tests {
     use crate::device::Device;
     use crate::launch::ArgRef;
     use crate::launch::arg::ArgKind;
-    use crate::plan::Cost;
     use proptest::prelude::*;
 
     fn divide(by: FastDiv, n: u32) -> u32 {
@@ -255,18 +254,7 @@ mod tests {
         scalars.push(Scalar::F32(1.5));
         scalars.push(Scalar::I32(-2));
         let variant = Variant {
-            target: "sm_80",
-            schedule: "",
-            why: "",
-            source: "",
-            entry: "k",
-            threads: 128,
-            persistent: false,
-            shared_bytes: 0,
-            kept: None,
-            split: None,
             grid: &[GridAxis { dims: &[0], block: 2 }, GridAxis { dims: &[1], block: 1 }],
-            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[
                 Arg::Extent(1),
                 Arg::Pointer(0),
@@ -276,11 +264,7 @@ mod tests {
                 Arg::DivideByBlocks(GridAxis { dims: &[0], block: 2 }),
                 Arg::Scalar(0),
             ],
-            aligned: &[],
-            whole_vectors: false,
-            windows: &[],
-            max_registers: 255,
-            promised_sass: &[],
+            ..Variant::of_source("k", "", 128)
         };
         let sizes = Sizes::of(&[3, 5]);
         let mut parameters = Parameters::new();

@@ -1,12 +1,11 @@
 //! The kernel that makes a launch's copies (`device/realign.cuh`): its parameters, and all copies in one launch.
 
+use super::builtin::Builtin;
 use super::check::Tensors;
 use super::copies::{Copies, MOST_COPIES};
 use super::params::FastDiv;
-use super::slot::{KernelSlot, LoadKey};
-use crate::cuda::{Gpu, LoadedKernel, Room, Specialization, load};
+use crate::cuda::{Gpu, LoadedKernel, Room};
 use crate::error::Result;
-use crate::plan::{Arg, Cost, Instance, KernelDef, Variant};
 use crate::tensor::{Layout, MAX_RANK, RawTensor};
 use cudarc::driver::CudaStream;
 use std::ffi::c_void;
@@ -17,42 +16,7 @@ const BLOCK_CHUNKS: u32 = 4 * THREADS;
 /// Axes that rows run over.
 const MOST_AXES: usize = MAX_RANK - 1;
 
-static SLOT: KernelSlot = KernelSlot::new();
-
-static KERNEL: KernelDef = KernelDef {
-    name: "realign",
-    file: "realign.cu",
-    line: 1,
-    dims: &[],
-    tensors: &[],
-    scalars: &[],
-    selectors: &[],
-    instances: &[Instance { key: &[], known_dims: &[], variants: &[VARIANT], functions: &[] }],
-};
-
-const VARIANT: Variant = Variant {
-    target: "sm_80",
-    schedule: "",
-    why: "",
-    source: include_str!("../../device/realign.cu"),
-    entry: "realign",
-    threads: THREADS,
-    persistent: false,
-    shared_bytes: 0,
-    kept: None,
-    split: None,
-    grid: &[],
-    cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
-    args: NO_ARGS,
-    aligned: &[],
-    whole_vectors: false,
-    windows: &[],
-    max_registers: 64,
-    promised_sass: &[],
-};
-
-/// Its one parameter is packed here.
-const NO_ARGS: &[Arg] = &[];
+pub(super) static REALIGN: Builtin = Builtin::new("realign", include_str!("../../device/realign.cu"), THREADS);
 
 /// `Realigned` of `device/realign.cuh`.
 #[repr(C)]
@@ -86,10 +50,7 @@ pub(super) struct Realign(&'static LoadedKernel);
 
 impl Realign {
     pub fn loaded(gpu: &Gpu) -> Result<Realign> {
-        let specialization = Specialization::default();
-        let key = LoadKey { gpu: gpu.id, instance: 0, variant: 0, specialization };
-        let loaded = SLOT.get_or_load(key, || load(gpu, &KERNEL, &KERNEL.instances[0], &VARIANT, specialization))?;
-        Ok(Realign(loaded))
+        Ok(Realign(REALIGN.loaded(gpu)?))
     }
 
     /// # Safety
@@ -171,24 +132,9 @@ fn outer_axes(layout: &Layout) -> impl Iterator<Item = (usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::{compile_variant, nvrtc_version};
     use crate::device::Device;
     use crate::dtype::Dtype;
     use proptest::prelude::*;
-
-    #[test]
-    fn the_kernel_becomes_machine_code() {
-        if let Err(error) = nvrtc_version() {
-            return println!("skipped: {error}");
-        }
-        for architecture in ["sm_80", "sm_90a"] {
-            let none = Specialization::default();
-            let compiled = compile_variant(&KERNEL, &KERNEL.instances[0], &VARIANT, none, architecture).unwrap();
-            let resources = compiled.resources;
-            assert!(resources.registers <= VARIANT.max_registers, "{}", compiled.log);
-            assert_eq!(resources.stack_bytes + resources.spill_store_bytes, 0, "{}", compiled.log);
-        }
-    }
 
     /// Where the kernel finds a row, by its own arithmetic.
     fn row(entry: &Entry, mut index: u32) -> u64 {

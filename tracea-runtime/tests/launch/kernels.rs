@@ -7,7 +7,7 @@ use tracea_runtime::element::Arithmetic;
 use tracea_runtime::host::{GridAxis as HostAxis, GridPoint, GridShape, HostArg, HostKernel, Work};
 use tracea_runtime::launch::{ArgRef, KernelSlot, Launch};
 use tracea_runtime::oracle::{Bounded, F32};
-use tracea_runtime::plan::{Arg, Cost, DimDef, GridAxis, Instance, KernelDef, ScalarDef, TensorDef, Variant};
+use tracea_runtime::plan::{Arg, DimDef, GridAxis, Instance, KernelDef, ScalarDef, TensorDef, Variant};
 use tracea_runtime::tensor::Tensor;
 use tracea_runtime::tile::scalar;
 
@@ -95,24 +95,11 @@ macro_rules! scaled_source {
 
 const fn scaled_variant(schedule: &'static str, source: &'static str) -> Variant {
     Variant {
-        target: "sm_80",
         schedule,
         why: "written by hand",
-        source,
-        entry: "scaled",
-        threads: 128,
-        persistent: false,
-        shared_bytes: 0,
-        kept: None,
-        split: None,
         grid: &[GridAxis { dims: &[0], block: 128 }],
-        cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
         args: &[Arg::Pointer(0), Arg::Pointer(1), Arg::Scalar(0), Arg::Extent(0)],
-        aligned: &[],
-        whole_vectors: false,
-        windows: &[],
-        max_registers: 255,
-        promised_sass: &[],
+        ..Variant::of_source("scaled", source, 128)
     }
 }
 
@@ -178,18 +165,10 @@ static UPDATE: KernelDef = KernelDef {
         key: &[],
         known_dims: &[],
         variants: &[Variant {
-            target: "sm_80",
             schedule: "rows",
             why: "written by hand",
-            source: UPDATE_SOURCE,
-            entry: "update",
-            threads: 64,
-            persistent: false,
             shared_bytes: 64 << 10,
-            kept: None,
-            split: None,
             grid: &[GridAxis { dims: &[0], block: 1 }],
-            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[
                 Arg::Pointer(0),
                 Arg::Stride(0, 0),
@@ -200,10 +179,7 @@ static UPDATE: KernelDef = KernelDef {
                 Arg::DivideByBlocks(GridAxis { dims: &[0], block: 1 }),
             ],
             aligned: &[0, 1],
-            whole_vectors: false,
-            windows: &[],
-            max_registers: 255,
-            promised_sass: &[],
+            ..Variant::of_source("update", UPDATE_SOURCE, 64)
         }],
         functions: &[],
     }],
