@@ -1,14 +1,16 @@
-//! Operands that TMA cannot fetch as they lie: large ones are copied first, on a GPU that has TMA. Each test says that it was skipped
-//! where there is none.
+//! Operands that a kernel cannot fetch as they lie, for TMA or along a tf32 product's sum: large ones are copied first, on a GPU that
+//! has TMA. Each test says that it was skipped where there is none.
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tracea::kernels::conv::{conv2d, output_size};
-use tracea::kernels::gemm::{gemm_batched, gemm_nn, gemm_nt, gemm_tn, gemm_tt};
+use tracea::kernels::gemm::*;
 use tracea::prelude::*;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 type Matrix = Tensor<f16, (Dyn, Dyn)>;
+type Matrix32 = Tensor<f32, (Dyn, Dyn)>;
+type Product32 = for<'t> fn(&'t Matrix32, &'t Matrix32, &'t mut Matrix32) -> Launch<'t>;
 type Product = for<'t> fn(&'t Matrix, &'t Matrix, &'t mut Matrix) -> Launch<'t>;
 
 /// The first GPU, where its TMA serves kernels of the portfolio.
@@ -67,6 +69,81 @@ fn products_with_odd_rows() -> Outcome {
             assert_eq!(copies(&product(&a, &b, &mut c).without_copies())?, None);
         }
     }
+    Ok(())
+}
+
+#[test]
+fn tf32_products_of_operands_across_the_sum() -> Outcome {
+    let Some(device) = gpu() else { return Ok(()) };
+    let products: [(&str, Product32, bool, bool); 4] = [
+        ("nn", gemm_nn_tf32, false, false),
+        ("nt", gemm_nt_tf32, false, true),
+        ("tn", gemm_tn_tf32, true, false),
+        ("tt", gemm_tt_tf32, true, true),
+    ];
+    let random = |count: usize, seed: u64| {
+        let mut random = SmallRng::seed_from_u64(seed);
+        (0..count).map(|_| random.random_range(-1.0f32..1.0)).collect::<Vec<f32>>()
+    };
+    for (name, product, ta, tb) in products {
+        for (m, n, k) in [(1024, 2048, 1536), (2047, 2049, 1023), (1000, 777, 4095)] {
+            let (a, b) = (if ta { (k, m) } else { (m, k) }, if tb { (n, k) } else { (k, n) });
+            let a = device.tensor(&random(m * k, 1), a)?;
+            let b = device.tensor(&random(k * n, 2), b)?;
+            let mut c = device.zeros((m, n))?;
+            let across = [(ta, "a (along K)"), (!tb, "b (along K)")];
+            let expected: Vec<&str> = across.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect();
+            let launch = product(&a, &b, &mut c);
+            // Beside them, those with odd rows may be worth a copy.
+            let all = copies(&launch)?.unwrap_or_default();
+            let along: Vec<&str> = all.split(", ").filter(|copied| copied.ends_with(" (along K)")).collect();
+            assert_eq!(along, expected, "{name} {m} x {n} x {k}");
+            launch.verify().map_err(|error| format!("{name} {m} x {n} x {k}: {error}"))?;
+            let launch = launch.without_copies();
+            assert_eq!(copies(&launch)?, None);
+            launch.verify().map_err(|error| format!("{name} {m} x {n} x {k}, as they lie: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Times the identity, so that every element shows where it went: whole numbers that tf32 holds.
+#[test]
+fn copies_along_another_axis_are_exact() -> Outcome {
+    let Some(device) = gpu() else { return Ok(()) };
+    for (k, n) in [(1, 1), (1, 200), (67, 1), (64, 64), (65, 130), (300, 257), (1001, 36), (2048, 1000)] {
+        let values: Vec<f32> = (0..k * (n + 3)).map(|at| (at * 7919 % 2047) as f32).collect();
+        let whole: Matrix32 = device.tensor(&values, (k, n + 3))?;
+        // Rows off every alignment, with gaps between them.
+        let b = whole.narrow(1, 1..n + 1)?;
+        let identity: Vec<f32> = (0..k * k).map(|at| if at / k == at % k { 1.0 } else { 0.0 }).collect();
+        let a = device.tensor(&identity, (k, k))?;
+        let mut c: Matrix32 = device.zeros((k, n))?;
+        let schedules = gemm_nn_tf32(&a, &b, &mut c).schedules()?;
+        let copying: Vec<&String> = schedules.iter().filter(|schedule| schedule.starts_with("sm_90a")).collect();
+        assert!(!copying.is_empty());
+        for schedule in copying {
+            c.fill(-1.0)?;
+            gemm_nn_tf32(&a, &b, &mut c).schedule(schedule.as_str()).launch()?;
+            assert!(c.to_vec()? == b.to_vec()?, "{k} x {n}, {schedule}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_reads_copies_alone_does_not_run_without_them() -> Outcome {
+    let Some(device) = gpu() else { return Ok(()) };
+    let (a, b): (Matrix32, Matrix32) = (device.zeros((256, 256))?, device.zeros((256, 256))?);
+    let mut c: Matrix32 = device.zeros((256, 256))?;
+    let all = gemm_nn_tf32(&a, &b, &mut c).schedules()?;
+    let launch = gemm_nn_tf32(&a, &b, &mut c).without_copies();
+    let left = launch.schedules()?;
+    assert!(left.len() < all.len() && left.iter().all(|schedule| schedule.starts_with("sm_80")), "{left:?}");
+    assert!(launch.chosen()?.starts_with("sm_80"));
+    let error = launch.schedule(all.iter().find(|schedule| !left.contains(schedule)).cloned().unwrap_or_default());
+    let message = error.launch().err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(message.contains("reads `b` from a copy"), "{message}");
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Convolutions, channels last: one axis, a window with holes, three input channels with a stride, and f32 multiplied as tf32.
+//! Convolutions, channels last: one axis, a window with holes, three input channels with a stride, and f32 multiplied as tf32, with
+//! filters first and last.
 
 use crate::case::{Outcome, Sizes, Subject};
 use crate::expected::{Array, Expected, TF32_PRODUCT, sum};
@@ -77,6 +78,24 @@ pub fn strided_tf32<N: Dim, H: Dim, W: Dim, C: Dim, K: Dim, R: Dim, S: Dim, P: D
     });
 }
 
+/// The same with filters last.
+#[kernel]
+pub fn filters_last_tf32<N: Dim, H: Dim, W: Dim, C: Dim, K: Dim, R: Dim, S: Dim, P: Dim, Q: Dim>(
+    x: &Tensor<f32, (N, H, W, C)>,
+    w: &Tensor<f32, (R, S, C, K)>,
+    y: &mut Tensor<f32, (N, P, Q, K)>,
+) {
+    tile!(for (npq, ko) in (flat(N, P, Q), K) {
+        let (n, p, q) = npq.coords();
+        let mut acc = zeros::<f32>((npq, ko));
+        tile!(for (r, s, c) in (each(R), each(S), C) {
+            let window = x[(n, p * 2 + r - 1, q * 2 + s - 1, c)];
+            acc += dot(window.to::<tf32>(), w[(r, s, c, ko)].to::<tf32>());
+        });
+        y[(n, p, q, ko)] = acc;
+    });
+}
+
 struct Window {
     stride: usize,
     dilation: usize,
@@ -114,6 +133,16 @@ fn reference(x: &Array, w: &Array, output: (usize, usize), window: &Window, roun
 fn one_row(array: Array) -> Array {
     let [outer, length, channels] = array.shape();
     Array { sizes: vec![outer, 1, length, channels], ..array }
+}
+
+/// As filters first.
+fn filters_first(array: Array) -> Array {
+    let [rows, columns, channels, filters] = array.shape();
+    let mut values = Vec::new();
+    for k in 0..filters {
+        values.extend((0..rows * columns * channels).map(|at| array.values[at * filters + k]));
+    }
+    Array { sizes: vec![filters, rows, columns, channels], values }
 }
 
 /// Sequences, length, channels, output channels, window, stride, padding.
@@ -205,5 +234,17 @@ pub fn subjects() -> Vec<Subject> {
             reference(&x_values, &w_values, output, &window, TF32_PRODUCT)
         })
     });
-    vec![conv1d, dilated, stem, strided_tf32]
+    let filters_last_tf32 = Subject::new("filters_last_tf32", STRIDED, |setting, visit| {
+        let [n, height, width, c, k, r, s] = setting.sizes()?;
+        let output = (output_size(height, r, 2, 1, 1), output_size(width, s, 2, 1, 1));
+        let (x, x_values) = setting.input::<f32, _>((n, height, width, c))?;
+        let (w, w_values) = setting.input::<f32, _>((r, s, c, k))?;
+        let mut y = setting.output::<f32, _>((n, output.0, output.1, k))?;
+        visit(filters_last_tf32(&*x.view()?, &*w.view()?, &mut *y.view_mut()?))?;
+        Outcome::new(y, move || {
+            let window = Window { stride: 2, dilation: 1, pad: (1, 1) };
+            reference(&x_values, &filters_first(w_values), output, &window, TF32_PRODUCT)
+        })
+    });
+    vec![conv1d, dilated, stem, strided_tf32, filters_last_tf32]
 }

@@ -87,7 +87,7 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
         (_, []) => vec![(target, Tensors::Aligned), (target, Tensors::Misaligned)],
         _ => vec![(target, Tensors::Windowed), (target, Tensors::Aligned), (target, Tensors::Misaligned)],
     };
-    if copied && !variant.cost.fetches.is_empty() {
+    if copied && target != "sm_80" && !variant.cost.fetches.is_empty() {
         forms.push((target, Tensors::Copied));
     }
     let best = forms[0].1;
@@ -95,6 +95,8 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
         let mut facts = Specialization::default();
         for &tensor in variant.aligned {
             let misaligned = match tensors {
+                // A copy never is.
+                _ if variant.relaid.iter().any(|relaid| relaid.tensor == tensor) => false,
                 Tensors::Misaligned => true,
                 Tensors::Copied => variant.cost.fetches.iter().all(|fetch| fetch.tensor != tensor),
                 Tensors::Aligned | Tensors::Windowed => false,

@@ -53,13 +53,13 @@ pub fn variants(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<Vec<pla
                 kernel.schedules.iter().filter(|spec| spec.target == target.name).collect();
             for spec in &pinned {
                 match lower::lower_pinned(nest, target, spec) {
-                    Ok(lowered) => variants.push(variant(nest, &lowered)),
+                    Ok(lowered) => variants.push(variant(&lowered)),
                     Err(error) => errors.push(blame(spec, error)),
                 }
             }
             if pinned.is_empty() {
                 match lower::lower_portfolio(nest, target) {
-                    Ok(portfolio) => variants.extend(portfolio.iter().map(|lowered| variant(nest, lowered))),
+                    Ok(portfolio) => variants.extend(portfolio.iter().map(variant)),
                     Err(error) => errors.at(&kernel.item.sig.ident, error.message),
                 }
             }
@@ -70,8 +70,8 @@ pub fn variants(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<Vec<pla
     Ok(all)
 }
 
-fn variant(nest: &Nest, lowered: &lower::Lowered) -> plan::Variant {
-    emit::launch_plan(nest, lowered, emit::emit(nest, &lowered.program))
+fn variant(lowered: &lower::Lowered) -> plan::Variant {
+    emit::launch_plan(lowered, emit::emit(&lowered.nest, &lowered.program))
 }
 
 /// The error on the option that causes it.

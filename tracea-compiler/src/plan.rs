@@ -39,6 +39,8 @@ pub struct Variant {
     pub aligned: Vec<usize>,
     /// Whether the end of the last axis counts as an address too.
     pub whole_vectors: bool,
+    /// Tensors that the code reads laid anew: the launch copies them first.
+    pub relaid: Vec<Relaid>,
     /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: Vec<Window>,
@@ -83,7 +85,7 @@ pub struct Cost {
     pub resident: u32,
     /// One entry for each product in a loop, or each loop without one.
     pub steps: Vec<StepCost>,
-    /// What TMA brings, where it can; a warpgroup's threads copy it otherwise.
+    /// Operands of products, which TMA brings where there is one and it can; threads copy them otherwise.
     pub fetches: Vec<Fetch>,
 }
 
@@ -139,6 +141,14 @@ pub enum Arg {
     WindowMap(usize),
     /// [`WindowAxis::corner`] of a window's axis, i32.
     WindowCorner(usize, usize),
+}
+
+/// A tensor with this one of its axes last, which makes it the contiguous one; the others stay in order. What a plan says of the
+/// tensor's axes counts them so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relaid {
+    pub tensor: usize,
+    pub last: usize,
 }
 
 /// Rows along a flat axis that TMA's im2col mode reads from a tensor: the row of coordinates (n, p, q) lies at

@@ -1,6 +1,6 @@
 //! Tiny kernels for unit tests: tokens in, nest or program out.
 
-use crate::lower::{lower_chosen, lower_pinned};
+use crate::lower::{Lowered, lower_chosen, lower_pinned};
 use crate::nest::Nest;
 use crate::program::{AccessForm, Copy, Program, Stmt};
 use crate::schedule::ScheduleError;
@@ -17,11 +17,11 @@ pub fn nest(item: TokenStream) -> (Nest, Vec<ScheduleSpec>) {
 }
 
 /// Under the schedule that the kernel pins, else under the compiler's own for sm_80.
-pub fn lowered(item: TokenStream) -> Result<Program, ScheduleError> {
+pub fn lowered(item: TokenStream) -> Result<Lowered, ScheduleError> {
     let (nest, schedules) = nest(item);
     match schedules.first() {
-        Some(spec) => lower_pinned(&nest, target(spec), spec).map(|lowered| lowered.program),
-        None => lower_chosen(&nest, &SM_80).map(|found| found.expect("sm_80 serves every kernel").program),
+        Some(spec) => lower_pinned(&nest, target(spec), spec),
+        None => lower_chosen(&nest, &SM_80).map(|found| found.expect("sm_80 serves every kernel")),
     }
 }
 
@@ -30,13 +30,13 @@ fn target(spec: &ScheduleSpec) -> &'static Target {
 }
 
 pub fn program(item: TokenStream) -> Program {
-    lowered(item).expect("the kernel lowers")
+    lowered(item).expect("the kernel lowers").program
 }
 
 /// The CUDA text of the same.
 pub fn cuda(item: TokenStream) -> String {
-    let program = program(item.clone());
-    crate::emit::emit(&nest(item).0, &program)
+    let Lowered { nest, program, .. } = lowered(item).expect("the kernel lowers");
+    crate::emit::emit(&nest, &program)
 }
 
 /// `c = a · b` with this line of schedule.

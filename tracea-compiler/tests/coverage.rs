@@ -17,7 +17,7 @@ fn all() -> Vec<Variant> {
             for lowered in &lowered {
                 let bytes = lowered.program.shared_bytes;
                 assert!(bytes <= target.shared_limit, "{}: {bytes}", kernel.name);
-                variants.push(launch_plan(nest, lowered, emit(nest, &lowered.program)));
+                variants.push(launch_plan(lowered, emit(&lowered.nest, &lowered.program)));
             }
         }
     }

@@ -11,12 +11,12 @@ use tracea_compiler::schedule::target::{SM_80, SM_90A, Target};
 fn review(file: &str, target: &'static Target, suffix: &str) {
     for kernel in kernels::read(file) {
         for nest in kernel.nests.iter().take(2) {
-            let program = kernels::lower(&kernel, nest, target)
+            let lowered = kernels::lower(&kernel, nest, target)
                 .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.message))
-                .remove(0)
-                .program;
+                .remove(0);
+            let program = &lowered.program;
             insta::assert_snapshot!(format!("{}{suffix}.program", program.entry), program.to_string());
-            insta::assert_snapshot!(format!("{}{suffix}.cuda", program.entry), emit(nest, &program));
+            insta::assert_snapshot!(format!("{}{suffix}.cuda", program.entry), emit(&lowered.nest, program));
         }
     }
 }

@@ -7,15 +7,13 @@
 // their bytes.
 #pragma once
 
-#include "tracea/fast_div.cuh"
+#include "tracea/outer_axes.cuh"
 #include "tracea/words.cuh"
 
 namespace tracea {
 
 // A tensor, its bytes, and where its copy goes. The launch lays these out field by field.
 struct Realigned {
-    static constexpr int most_axes = 5;
-
     const unsigned char* source;
     const unsigned char* end;  // one past the last byte of the source
     unsigned char* target;
@@ -23,22 +21,7 @@ struct Realigned {
     int chunks;          // of the target
     int row_bytes;       // of the source
     FastDiv row_chunks;  // chunks of a row of the target
-    // Rows run over these axes, from the innermost: all sizes but the last one's, and strides in bytes.
-    int axes;
-    FastDiv sizes[most_axes - 1];
-    long long strides[most_axes];
-
-    __device__ __forceinline__ const unsigned char* row(int index) const {
-        const unsigned char* pointer = source;
-#pragma unroll 1
-        for (int axis = 0; axis + 1 < axes; ++axis) {
-            int outer, inner;
-            sizes[axis].divmod(index, outer, inner);
-            pointer += inner * strides[axis];
-            index = outer;
-        }
-        return pointer + index * strides[axes - 1];
-    }
+    OuterAxes rows;
 };
 static_assert(sizeof(Realigned) == 144, "as the launch lays it out");
 
@@ -74,7 +57,7 @@ __device__ __forceinline__ RealignedPiece piece_of(const Realigned& tensor, int 
     if (chunk >= tensor.chunks) return {tensor.source, 0};
     int row, place;
     tensor.row_chunks.divmod(chunk, row, place);
-    return {tensor.row(row) + place * 16, min(tensor.row_bytes - place * 16, 16)};
+    return {tensor.source + tensor.rows.offset(row) + place * 16, min(tensor.row_bytes - place * 16, 16)};
 }
 
 // Each thread makes CHUNKS chunks, neighbouring threads neighbouring ones; their loads are in flight together.

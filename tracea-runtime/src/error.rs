@@ -61,6 +61,12 @@ pub enum Error {
     #[error("`{kernel}` has no schedule `{asked}` for {device} -- there are {listed}")]
     NoSchedule { kernel: &'static str, device: String, asked: String, listed: String },
 
+    #[error(
+        "schedule `{schedule}` reads {tensors} from a copy, for which there is no room or no leave -- let the launch choose \
+         its schedule"
+    )]
+    NotCopied { schedule: String, tensors: String },
+
     #[error("`{kernel}` was handed {given} {what} -- it takes {expected}")]
     Arguments { kernel: &'static str, what: &'static str, given: usize, expected: usize },
 

@@ -6,6 +6,16 @@ use crate::program::layout::LayoutKind;
 use crate::program::{ParamType, Premise};
 
 impl Emitter<'_> {
+    /// Tensors that do not lie as the kernel declares them.
+    pub(super) fn relaid(&mut self) {
+        for relaid in &self.program.relaid {
+            let tensor = &self.nest.tensors[relaid.tensor];
+            let dims: Vec<&str> = tensor.dims.iter().map(|dim| self.program.names.dims[dim.index()].as_str()).collect();
+            let name = &self.program.names.tensors[relaid.tensor];
+            self.out.line(format!("// {name}: ({}), a copy that the launch makes", dims.join(", ")));
+        }
+    }
+
     pub(super) fn constants(&mut self) {
         let program = self.program;
         self.out.line(format!("constexpr int THREADS = {};", program.threads));

@@ -1,13 +1,13 @@
 //! [`Program`] → launch plan: the numbers and recipes that the runtime interprets.
 
 use crate::lower::{Lowered, extent_dims};
-use crate::nest::{AxisKind, Nest};
+use crate::nest::AxisKind;
 use crate::plan::{GridAxis, Kept, Split, Variant};
 use crate::program::Program;
 
 /// The plan of a lowered kernel beside its source.
-pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
-    let program = &lowered.program;
+pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
+    let Lowered { nest, program, .. } = lowered;
     let grid = program
         .grid
         .iter()
@@ -39,6 +39,7 @@ pub fn launch_plan(nest: &Nest, lowered: &Lowered, source: String) -> Variant {
         cost: lowered.cost.clone(),
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
+        relaid: program.relaid.clone(),
         windows: program.windows.clone(),
         whole_vectors: program.whole_vectors,
         max_registers: register_limit(program),

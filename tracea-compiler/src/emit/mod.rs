@@ -41,6 +41,7 @@ impl<'a> Emitter<'a> {
     fn source(&mut self) {
         let program = self.program;
         self.out.line(format!("// {}: {}", program.kernel, program.schedule));
+        self.relaid();
         match &program.producer {
             Some(_) => {
                 self.out.line(format!("#define TRACEA_TILE_THREADS {}", program.threads));

@@ -3,7 +3,7 @@
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
 use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, Cost, GridAxis, Kept, Number, Split, Variant, Window};
+use crate::plan::{Arg, Cost, GridAxis, Kept, Number, Relaid, Split, Variant, Window};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit::{self, Visit};
@@ -114,6 +114,10 @@ fn variant(variant: &Variant) -> TokenStream {
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
     let windows = variant.windows.iter().map(window);
+    let relaid = variant.relaid.iter().map(|Relaid { tensor, last }| {
+        let (tensor, last) = (number(*tensor), number(*last));
+        quote! { #plan::Relaid { tensor: #tensor, last: #last } }
+    });
     quote! {
         #plan::Variant {
             target: #target,
@@ -131,6 +135,7 @@ fn variant(variant: &Variant) -> TokenStream {
             args: &[#(#args),*],
             aligned: #aligned,
             whole_vectors: #whole_vectors,
+            relaid: &[#(#relaid),*],
             windows: &[#(#windows),*],
             max_registers: #max_registers,
             promised_sass: &[#(#promised_sass),*],

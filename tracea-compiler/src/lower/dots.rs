@@ -341,19 +341,22 @@ mod tests {
     }
 
     #[test]
-    fn warpgroups_multiply_tf32_that_lies_along_the_sum() {
-        let dots = by_warpgroups(quote!(a[(i, k)].to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t()));
-        assert!(!dots.is_empty());
-        for line in dots {
-            assert_eq!(line, "dot acc += a_ring (K-major) . b_ring (K-major) by Wgmma");
+    fn warpgroups_multiply_tf32_along_the_sum_however_it_lies() {
+        let (a, turned_a) = (quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, i)].to::<tf32>().t()));
+        let (turned_b, b) = (quote!(b[(j, k)].to::<tf32>().t()), quote!(b[(k, j)].to::<tf32>()));
+        for (a, b) in [(&a, &b), (&a, &turned_b), (&turned_a, &b), (&turned_a, &turned_b)] {
+            let dots = by_warpgroups(a.clone(), b.clone());
+            assert!(!dots.is_empty());
+            for line in dots {
+                assert_eq!(line, "dot acc += a_ring (K-major) . b_ring (K-major) by Wgmma");
+            }
         }
     }
 
     #[test]
-    fn tf32_that_lies_across_the_sum_or_was_computed_is_left_to_warps() {
+    fn tf32_that_was_computed_or_is_read_both_ways_is_left_to_warps() {
         for (a, b) in [
-            (quote!(a[(i, k)].to::<tf32>()), quote!(b[(k, j)].to::<tf32>())),
-            (quote!(a[(k, i)].to::<tf32>().t()), quote!(b[(j, k)].to::<tf32>().t())),
+            (quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, j)].to::<tf32>())),
             (quote!(a[(i, k)].exp().to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t())),
         ] {
             assert!(by_warpgroups(a, b).is_empty());

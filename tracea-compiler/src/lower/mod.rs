@@ -1,5 +1,6 @@
 //! Nest and schedule → [`Program`]: layouts, rings, copies, dots, stores; every decision of a kernel's code.
 //!
+//! - `relaid` finds operands that the launch copies first, and reads the nest as if it were given the copies;
 //! - `analysis` says who reads what and how dots get their operands;
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
 //! - `access` turns index expressions into rows and bounds checks;
@@ -27,6 +28,7 @@ mod loops;
 mod names;
 mod params;
 mod reductions;
+mod relaid;
 mod rings;
 mod roles;
 mod selects;
@@ -43,22 +45,33 @@ use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::Facts;
 pub use params::extent_dims;
+use relaid::Laid;
 use roles::Role;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-/// A program, the schedule that it follows, and what the model says of it.
+/// A program, the nest as it sees it, the schedule that it follows, and what the model says of it.
 #[derive(Clone, Debug)]
 pub struct Lowered {
+    pub nest: Rc<Nest>,
     pub program: Program,
     pub schedule: Schedule,
     pub cost: Cost,
 }
 
+impl Lowered {
+    fn of(laid: &Laid, facts: &Facts, schedule: Schedule, program: Program) -> Lowered {
+        let cost = schedule::cost::of(&laid.nest, facts, &schedule, &program);
+        Lowered { nest: laid.nest.clone(), program, schedule, cost }
+    }
+}
+
 /// Lowers under a pinned schedule.
 pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Lowered, ScheduleError> {
-    let facts = Facts::of(nest);
-    let schedule = schedule::pinned(nest, &facts, target, spec)?;
-    let program = lower(nest, &facts, &schedule)?;
+    let laid = Laid::for_target(nest, target);
+    let facts = Facts::of(&laid.nest);
+    let schedule = schedule::pinned(&laid.nest, &facts, target, spec)?;
+    let program = lower(&laid, &facts, &schedule)?;
     if program.shared_bytes > target.shared_limit {
         let cure = match schedule.stages {
             0..=2 => "use smaller blocks".to_string(),
@@ -74,34 +87,35 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
             ),
         ));
     }
-    let cost = schedule::cost::of(nest, &facts, &schedule, &program);
-    Ok(Lowered { program, schedule, cost })
+    Ok(Lowered::of(&laid, &facts, schedule, program))
 }
 
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
 ///
 /// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
 pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+    let laid = Laid::for_target(nest, target);
+    let nest = &laid.nest;
     let facts = Facts::of(nest);
     let schedule = schedule::choose::start(nest, &facts, target);
     if target.pipeline == Pipeline::WarpRoles && schedule::check(nest, &facts, &schedule).is_err() {
         return Ok(Vec::new());
     }
-    let first = fit(nest, &facts, schedule)?;
+    let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = vec![first];
     for long in schedule::choose::by_long_rows(nest, &facts, &narrower) {
-        portfolio.push(fit(nest, &facts, long)?);
+        portfolio.push(fit(&laid, &facts, long)?);
     }
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
         while schedule::choose::narrow(nest, &facts, &mut narrower) {
-            portfolio.push(fit_roles(nest, &facts, &narrower)?);
+            portfolio.push(fit_roles(&laid, &facts, &narrower)?);
         }
         if let Some(mut small) = schedule::choose::by_one_warpgroup(nest, &facts, &portfolio[0].schedule) {
-            portfolio.push(fit_roles(nest, &facts, &small)?);
+            portfolio.push(fit_roles(&laid, &facts, &small)?);
             while schedule::choose::narrow(nest, &facts, &mut small) {
-                portfolio.push(fit_roles(nest, &facts, &small)?);
+                portfolio.push(fit_roles(&laid, &facts, &small)?);
             }
         }
     }
@@ -115,47 +129,45 @@ pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lower
 
 /// A small block: beside another one on its multiprocessor, where registers and shared memory have room for two, and with
 /// rings as deep as there is room for.
-fn fit_roles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
+fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
     const LEAST_STAGES: u32 = 3;
     const MOST_STAGES: u32 = 8;
     for resident in [2, 1] {
         for stages in (LEAST_STAGES..=MOST_STAGES).rev() {
             let tried = Schedule { resident, stages, ..schedule.clone() };
-            if schedule::check(nest, facts, &tried).is_err() {
+            if schedule::check(&laid.nest, facts, &tried).is_err() {
                 continue;
             }
-            let program = lower(nest, facts, &tried)?;
+            let program = lower(laid, facts, &tried)?;
             let room = (tried.target.shared_limit + SHARED_OF_A_BLOCK) / resident - SHARED_OF_A_BLOCK;
             if program.shared_bytes <= room && (resident == 1 || pressure::fits(&program)) {
-                let cost = schedule::cost::of(nest, facts, &tried, &program);
-                return Ok(Lowered { program, schedule: tried, cost });
+                return Ok(Lowered::of(laid, facts, tried, program));
             }
         }
     }
-    fit(nest, facts, schedule.clone())
+    fit(laid, facts, schedule.clone())
 }
 
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
 
 /// Takes a schedule back until its registers and shared memory fit the target.
-fn fit(nest: &Nest, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, ScheduleError> {
-    let target = schedule.target;
-    let mut program = lower(nest, facts, &schedule)?;
+fn fit(laid: &Laid, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, ScheduleError> {
+    let (nest, target) = (&laid.nest, schedule.target);
+    let mut program = lower(laid, facts, &schedule)?;
     while pressure::peak(&program) > schedule::choose::registers(target)
         && schedule::choose::lighten(nest, facts, &mut schedule)
     {
-        program = lower(nest, facts, &schedule)?;
+        program = lower(laid, facts, &schedule)?;
     }
     for limit in [target.shared_preferred, target.shared_limit] {
         let mut tried = schedule.clone();
         let mut fitted = program.clone();
         while fitted.shared_bytes > limit && schedule::choose::shrink(nest, facts, &mut tried) {
-            fitted = lower(nest, facts, &tried)?;
+            fitted = lower(laid, facts, &tried)?;
         }
         if fitted.shared_bytes <= limit {
-            let cost = schedule::cost::of(nest, facts, &tried, &fitted);
-            return Ok(Lowered { program: fitted, schedule: tried, cost });
+            return Ok(Lowered::of(laid, facts, tried, fitted));
         }
     }
     Err(ScheduleError::new(format!(
@@ -165,7 +177,8 @@ fn fit(nest: &Nest, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, Sc
     )))
 }
 
-fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, ScheduleError> {
+fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, ScheduleError> {
+    let Laid { nest, relaid } = laid;
     schedule::check(nest, facts, schedule)?;
     let role = match schedule.target.pipeline {
         Pipeline::CommitGroups => Role::All,
@@ -175,7 +188,7 @@ fn lower(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     lowering.prepare_split();
     lowering.block(&nest.body)?;
     let (sites, fetches, mut scratch, turns) = (lowering.sites, lowering.fetches, lowering.scratch, lowering.turns);
-    let mut program = Program { body: lowering.out, ..lowering.program };
+    let mut program = Program { body: lowering.out, relaid: relaid.clone(), ..lowering.program };
     if role == Role::Consumer {
         let mut producing = Lowering::new(nest, facts, schedule, Role::Producer)?;
         producing.program = program;

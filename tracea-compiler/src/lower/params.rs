@@ -37,6 +37,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         limited: Vec::new(),
         blocks: blocks.collect(),
         params: all(nest, schedule, names),
+        relaid: Vec::new(),
         windows: Vec::new(),
         grid: nest
             .grid

@@ -46,6 +46,8 @@ pub struct Program {
     /// Block size of each axis that has one, in axis order.
     pub blocks: Vec<(AxisId, u32)>,
     pub params: Vec<Param>,
+    /// Tensors that the launch lays anew; what stands here of their axes means those of the copies.
+    pub relaid: Vec<plan::Relaid>,
     /// What the parameters that describe windows to TMA are made of.
     pub windows: Vec<plan::Window>,
     pub grid: Vec<GridAxis>,

@@ -10,6 +10,9 @@ impl fmt::Display for Program {
             "program {} [{}] threads {} shared {} B",
             self.entry, self.schedule, self.threads, self.shared_bytes
         )?;
+        for relaid in &self.relaid {
+            writeln!(f, "copy of {}, its axis {} last", self.names.tensors[relaid.tensor], relaid.last)?;
+        }
         for layout in &self.layouts {
             writeln!(f, "layout {} = {:?} {}x{}", layout.name, layout.kind, layout.rows, layout.cols)?;
         }

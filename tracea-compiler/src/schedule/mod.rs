@@ -304,7 +304,7 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
             let from_memory = matches!(source, OperandSource::Tensor { .. });
             if dot.dtype == Dtype::Tf32 && !(from_memory && contiguous == dot.k) {
                 return Err(ScheduleError::new(format!(
-                    "warpgroups multiply tf32 operands that a tensor holds along `{}` -- schedule it for sm_80, which runs there too",
+                    "warpgroups multiply tf32 operands that come straight from tensors, each read along `{}` alone -- schedule it for sm_80, which runs there too",
                     name(dot.k)
                 )));
             }

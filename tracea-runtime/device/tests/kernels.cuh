@@ -3,6 +3,7 @@
 
 #include "tracea/kernel.cuh"
 #include "tracea/realign.cuh"
+#include "tracea/transpose.cuh"
 
 namespace tracea {
 
@@ -324,9 +325,11 @@ __global__ void transpose_kernel(const E* in, T* out, float* out_rows, float* ou
     for (int s = 0; s < To::col_size; ++s) out_cols[thread * To::col_size + s] = to_b[s] - static_cast<float>(To::col_at(s));
 }
 
-// ---- realigned copies
+// ---- copies laid anew
 
 static __global__ void realign_kernel(const __grid_constant__ Realignment all) { realign<256, 4>(all); }
+
+static __global__ void transposition_kernel(const __grid_constant__ Transposition all) { transpose<256>(all); }
 
 // ---- scalars
 

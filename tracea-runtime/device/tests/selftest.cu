@@ -798,7 +798,7 @@ void test_fast_div() {
     check("FastDiv, " + std::to_string(divisors.size()) + " divisors", good);
 }
 
-// ---- realigned copies
+// ---- copies laid anew
 
 // Elements of a tensor within memory that begins so many elements before it; axes from the outermost, the last stride is 1.
 struct Strided {
@@ -822,6 +822,18 @@ struct Strided {
         return end;
     }
 };
+
+// Of all axes but the last.
+OuterAxes outer_axes(const vector<int>& sizes, const vector<int>& strides, int bytes) {
+    OuterAxes axes{};
+    axes.count = std::max<int>(static_cast<int>(sizes.size()) - 1, 1);
+    for (int axis = 0; axis + 1 < static_cast<int>(sizes.size()); ++axis) {
+        const size_t from = sizes.size() - 2 - axis;
+        if (axis + 1 < axes.count) axes.sizes[axis] = divisor_of(sizes[from]);
+        axes.strides[axis] = static_cast<long long>(strides[from]) * bytes;
+    }
+    return axes;
+}
 
 template <class T>
 void test_realign(const string& name, const vector<Strided>& tensors) {
@@ -847,12 +859,7 @@ void test_realign(const string& name, const vector<Strided>& tensors) {
         entry.chunks = tensor.rows() * pitch * bytes / 16;
         entry.row_bytes = columns * bytes;
         entry.row_chunks = divisor_of(pitch * bytes / 16);
-        entry.axes = std::max<int>(static_cast<int>(tensor.sizes.size()) - 1, 1);
-        for (int axis = 0; axis + 1 < static_cast<int>(tensor.sizes.size()); ++axis) {
-            const size_t from = tensor.sizes.size() - 2 - axis;
-            if (axis + 1 < entry.axes) entry.sizes[axis] = divisor_of(tensor.sizes[from]);
-            entry.strides[axis] = static_cast<long long>(tensor.strides[from]) * bytes;
-        }
+        entry.rows = outer_axes(tensor.sizes, tensor.strides, bytes);
         blocks += (entry.chunks + per_block - 1) / per_block;
     }
     launch(realign_kernel, blocks, 256, 0, all);
@@ -886,12 +893,88 @@ void test_realigned_copies() {
     test_realign<f16>("four tensors", {{{300, 67}, {67, 1}, 0}, {{7, 1030}, {1031, 1}, 1}, {{5000, 3}, {3, 1}, 2}, {{1, 1}, {1, 1}, 3}});
 }
 
+// The axis of the tensor that is the copy's last stands beside it.
+void test_transpose(const string& name, const vector<std::pair<Strided, int>>& tensors) {
+    constexpr int side = Transposed::side;
+    Transposition all{};
+    int blocks = 0;
+    vector<vector<unsigned>> expected;
+    vector<Buffer<float>*> in, out;
+    for (const auto& [tensor, last] : tensors) {
+        const vector<float> source = random_values<float>(tensor.end());
+        const int rank = static_cast<int>(tensor.sizes.size());
+        const int rows = tensor.sizes[last], columns = tensor.sizes.back(), pitch = (rows + 3) / 4 * 4;
+        // Planes run over the other axes; one more stands for the last, which `outer_axes` leaves out.
+        vector<int> sizes, strides;
+        int planes = 1;
+        for (int axis = 0; axis + 1 < rank; ++axis) {
+            if (axis == last) continue;
+            sizes.push_back(tensor.sizes[axis]), strides.push_back(tensor.strides[axis]);
+            planes *= tensor.sizes[axis];
+        }
+        sizes.push_back(1), strides.push_back(1);
+        in.push_back(new Buffer<float>(source));
+        out.push_back(new Buffer<float>(random_values<float>(static_cast<size_t>(planes * columns * pitch + 64), 2, 3)));
+        vector<float> copy = out.back()->read();
+        for (int plane = 0; plane < planes; ++plane) {
+            int first = tensor.first, rest = plane;
+            for (size_t axis = sizes.size() - 1; axis-- > 0; rest /= sizes[axis]) first += rest % sizes[axis] * strides[axis];
+            for (int row = 0; row < rows; ++row) {
+                for (int col = 0; col < columns; ++col) {
+                    copy[(plane * columns + col) * pitch + row] = source[first + row * tensor.strides[last] + col];
+                }
+            }
+        }
+        Transposed& entry = all.tensors[all.count++];
+        entry.source = reinterpret_cast<const unsigned char*>(in.back()->pointer + tensor.first);
+        entry.target = reinterpret_cast<unsigned*>(out.back()->pointer);
+        entry.row_stride = tensor.strides[last];
+        entry.first_block = blocks;
+        entry.rows = rows, entry.columns = columns, entry.pitch = pitch;
+        const int across = (columns + side - 1) / side, down = (rows + side - 1) / side;
+        entry.across = divisor_of(across), entry.down = divisor_of(down);
+        entry.planes = outer_axes(sizes, strides, 4);
+        blocks += planes * across * down;
+        expected.push_back(vector<unsigned>(copy.size()));
+        std::memcpy(expected.back().data(), copy.data(), 4 * copy.size());
+    }
+    launch(transposition_kernel, blocks, 256, 0, all);
+    bool good = true;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        const vector<float> result = out[i]->read();
+        good &= std::memcmp(result.data(), expected[i].data(), 4 * result.size()) == 0;
+        delete in[i];
+        delete out[i];
+    }
+    check("transpose, " + name, good);
+}
+
+void test_transposed_copies() {
+    for (int first = 0; first < 4; ++first) {
+        const string name = ", from element " + std::to_string(first);
+        test_transpose("67 x 130" + name, {{{{67, 130}, {130, 1}, first}, 0}});
+        test_transpose("rows with gaps" + name, {{{{200, 61}, {67, 1}, first}, 0}});
+    }
+    test_transpose("one element", {{{{1, 1}, {1, 1}, 3}, 0}});
+    test_transpose("one row", {{{{1, 1000}, {1000, 1}, 1}, 0}});
+    test_transpose("one column", {{{{1000, 1}, {3, 1}, 1}, 0}});
+    test_transpose("whole squares", {{{{128, 192}, {192, 1}, 0}, 0}});
+    test_transpose("one row, again and again", {{{{33, 67}, {0, 1}, 1}, 0}});
+    test_transpose("planes", {{{{5, 70, 3}, {210, 3, 1}, 1}, 1}});
+    test_transpose("the outermost axis", {{{{70, 5, 3}, {15, 3, 1}, 1}, 0}});
+    test_transpose("axes in another order", {{{{5, 3, 7, 2, 11}, {99, 6000, 600, 45, 1}, 1}, 2}});
+    test_transpose("four tensors", {
+        {{{300, 67}, {67, 1}, 0}, 0}, {{{7, 1030}, {1031, 1}, 1}, 0}, {{{3, 500, 3}, {1500, 3, 1}, 2}, 1}, {{{1, 1}, {1, 1}, 3}, 0}
+    });
+}
+
 }  // namespace
 
 int main() {
     test_conversions();
     test_fast_div();
     test_realigned_copies();
+    test_transposed_copies();
     test_functions();
     test_layouts();
     test_shared_tiles<16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512>();

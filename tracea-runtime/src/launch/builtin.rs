@@ -40,14 +40,14 @@ impl Builtin {
 mod tests {
     use super::*;
     use crate::cuda::{compile_variant, nvrtc_version};
-    use crate::launch::{flush, realign};
+    use crate::launch::{flush, realign, transpose};
 
     #[test]
     fn each_becomes_machine_code() {
         if let Err(error) = nvrtc_version() {
             return println!("skipped: {error}");
         }
-        for Builtin { kernel, instance, variant, .. } in [&flush::READ_ALL, &realign::REALIGN] {
+        for Builtin { kernel, instance, variant, .. } in [&flush::READ_ALL, &realign::REALIGN, &transpose::TRANSPOSE] {
             for architecture in ["sm_80", "sm_90a"] {
                 let none = Specialization::default();
                 let compiled = compile_variant(kernel, instance, variant, none, architecture).unwrap();

@@ -1,20 +1,24 @@
-//! Operands that a launch copies first, since TMA cannot fetch them as they lie: to rows that begin at multiples of 16 bytes.
+//! Operands that a launch copies first, since a kernel cannot fetch them as they lie.
 //!
 //! ```text
-//! a (8191, 8191) of f16, rows of 16382 bytes ─realign─▶ the stream's room: rows of 16384 bytes, all sizes as they were ─TMA─▶ tiles
+//! a (8191, 8191) of f16, rows of 16382 bytes ─realign──▶ the stream's room: rows of 16384 bytes, all sizes as they were ─TMA─▶ tiles
+//! b (k, n) of f32, which wgmma wants along k ─transpose▶ the stream's room: (n, k), rows at multiples of 16 bytes       ─TMA─▶ tiles
 //! ```
-//! A copy costs memory's bandwidth once; what it saves are a warpgroup's threads that would copy each tile through registers.
+//! A copy costs memory's bandwidth once; what it saves are a warpgroup's threads that would copy each tile through registers, or
+//! products by slower instructions.
 
 use super::alignment::{Alignments, TMA_ALIGNMENT};
 use super::arg::List;
 use super::check::Tensors;
 use super::tensor_map::MOST_AXES;
 use crate::cuda::MOST_ROOM;
-use crate::plan::{Arg, KernelDef, Variant};
+use crate::plan::{Arg, KernelDef, Relaid, Variant};
 use crate::tensor::{Layout, RawTensor};
 
-/// Of one launch: what `device/realign.cuh` takes.
+/// Of one launch: what `device/realign.cuh` and `device/transpose.cuh` take.
 pub(super) const MOST_COPIES: usize = 4;
+/// What `device/transpose.cuh` moves.
+const TRANSPOSED_BYTES: usize = 4;
 
 /// Bytes, read and written, that copying moves in a cycle for each multiprocessor: 3.5 TB/s of an H200 at 1.75 GHz.
 const MOVED_BYTES: u64 = 15;
@@ -35,25 +39,54 @@ pub(crate) struct Copies {
 #[derive(Clone, Copy)]
 pub(super) struct Copied {
     pub tensor: usize,
-    /// Sizes are the tensor's.
+    /// The axis of the tensor that is the copy's last; the others stay in order.
+    pub last: usize,
+    /// Of the copy.
     pub layout: Layout,
     /// Bytes from the room's begin.
     pub offset: u64,
 }
 
+/// Which kernel makes a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Rows as they are, each at a multiple of 16 bytes.
+    Realigned,
+    /// Such rows along another axis.
+    Transposed,
+}
+
 /// A launch's tensors, with copies in the place of those that are copied.
-pub(super) struct Realigned([Option<(usize, RawTensor)>; MOST_COPIES]);
+pub(super) struct Replaced([Option<(usize, RawTensor)>; MOST_COPIES]);
+
+impl Copied {
+    pub fn way(&self) -> Way {
+        if self.last + 1 == self.layout.rank() { Way::Realigned } else { Way::Transposed }
+    }
+}
 
 impl Copies {
     pub fn none() -> Copies {
         Copies { copies: List::new(), bytes: 0, moved: 0 }
     }
 
-    /// Of all operands of products that the variant would fetch by TMA and whose alignment is in the way; none where one of them cannot
-    /// be copied, since tiles that come together come by the same way. What only a result takes in comes apart from them and once:
-    /// a copy would move as many bytes as threads that read it, and the model has no price for either.
-    pub fn of(kernel: &KernelDef, variant: &Variant, tensors: &Tensors<'_>, alignments: &Alignments) -> Copies {
-        let mut all = Copies::none();
+    /// Of all tensors that the variant reads laid anew; nothing where one of them cannot be copied.
+    pub fn needed(variant: &Variant, tensors: &Tensors<'_>) -> Option<Copies> {
+        let with = |all: Copies, &Relaid { tensor, last }: &Relaid| all.with(tensor, tensors.get(tensor)?, last);
+        variant.relaid.iter().try_fold(Copies::none(), with)
+    }
+
+    /// And of all operands of products that the variant would fetch by TMA and whose alignment is in the way; of none where one of them
+    /// cannot be copied, since tiles that come together come by the same way. What only a result takes in comes apart from them and
+    /// once: a copy would move as many bytes as threads that read it, and the model has no price for either.
+    pub fn with_misaligned(
+        &self,
+        kernel: &KernelDef,
+        variant: &Variant,
+        tensors: &Tensors<'_>,
+        alignments: &Alignments,
+    ) -> Copies {
+        let mut all = *self;
         for arg in variant.args {
             let tensor = match *arg {
                 Arg::TensorMap { tensor, .. } => tensor,
@@ -68,35 +101,54 @@ impl Copies {
             if !is_input || !is_operand || alignments.get(tensor) >= TMA_ALIGNMENT || all.has(tensor) {
                 continue;
             }
-            match tensors.get(tensor).and_then(|raw| all.with(tensor, raw)) {
+            let raw = tensors.get(tensor).filter(|raw| !raw.layout().is_empty());
+            match raw.and_then(|raw| all.with(tensor, raw, raw.layout().rank().checked_sub(1)?)) {
                 Some(more) => all = more,
-                None => return Copies::none(),
+                None => return *self,
             }
         }
         all
     }
 
-    fn with(mut self, tensor: usize, raw: &RawTensor) -> Option<Copies> {
+    fn with(mut self, tensor: usize, raw: &RawTensor, last: usize) -> Option<Copies> {
         let bytes = raw.dtype().bytes();
-        let layout = realigned(raw.layout(), bytes)?;
-        self.copies.push(Copied { tensor, layout, offset: self.bytes });
+        let copied = Copied { tensor, last, layout: relaid(raw.layout(), last, bytes)?, offset: self.bytes };
+        if copied.way() == Way::Transposed && bytes != TRANSPOSED_BYTES {
+            return None;
+        }
+        let layout = copied.layout;
+        self.copies.push(copied);
         let room = layout.sizes().first().zip(layout.strides().first()).map_or(0, |(size, stride)| size * stride);
-        let room = (room * bytes).next_multiple_of(TMA_ALIGNMENT as usize) as u64;
+        // An empty tensor's copy has a place too, at which nothing is read.
+        let room = (room * bytes).max(1).next_multiple_of(TMA_ALIGNMENT as usize) as u64;
         self.bytes += room;
         self.moved += room + (raw.layout().elements() * bytes) as u64;
         (self.copies.len() <= MOST_COPIES && self.bytes <= MOST_ROOM).then_some(self)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.copies.len() == 0
+        self.count() == 0
+    }
+
+    pub fn count(&self) -> usize {
+        self.copies.len()
     }
 
     pub fn has(&self, tensor: usize) -> bool {
         self.iter().any(|copied| copied.tensor == tensor)
     }
 
+    pub(super) fn has_any(&self, way: Way) -> bool {
+        self.by(way).next().is_some()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = Copied> + '_ {
         self.copies.iter()
+    }
+
+    /// Those that one kernel makes.
+    pub(super) fn by(&self, way: Way) -> impl Iterator<Item = Copied> + '_ {
+        self.iter().filter(move |copied| copied.way() == way)
     }
 
     /// Of the room.
@@ -111,23 +163,24 @@ impl Copies {
 
     /// What making them takes, in clock cycles.
     pub fn cycles(&self, multiprocessors: u32) -> u64 {
-        LAUNCH + self.moved / (MOVED_BYTES * u64::from(multiprocessors))
+        let launches = [Way::Realigned, Way::Transposed].into_iter().filter(|way| self.has_any(*way)).count() as u64;
+        launches * LAUNCH + self.moved / (MOVED_BYTES * u64::from(multiprocessors))
     }
 
     /// As tensors, where the room is at this address.
-    pub(super) fn in_room(&self, address: u64, tensors: &Tensors<'_>) -> Realigned {
-        let mut realigned = Realigned([const { None }; MOST_COPIES]);
-        for (slot, Copied { tensor, layout, offset }) in realigned.0.iter_mut().zip(self.iter()) {
+    pub(super) fn in_room(&self, address: u64, tensors: &Tensors<'_>) -> Replaced {
+        let mut replaced = Replaced([const { None }; MOST_COPIES]);
+        for (slot, Copied { tensor, layout, offset, .. }) in replaced.0.iter_mut().zip(self.iter()) {
             *slot = tensors.get(tensor).map(|raw| {
                 let start = std::ptr::without_provenance_mut((address + offset) as usize);
                 (tensor, RawTensor::borrowing(raw.dtype(), layout, start, raw.device().clone()))
             });
         }
-        realigned
+        replaced
     }
 }
 
-impl Realigned {
+impl Replaced {
     pub fn among<'a>(&'a self, tensors: &Tensors<'a>) -> Tensors<'a> {
         let mut all = Tensors::new();
         for (position, tensor) in tensors.iter().enumerate() {
@@ -138,20 +191,22 @@ impl Realigned {
     }
 }
 
-/// Row-major, each row at a multiple of 16 bytes; nothing where a copy would be of no use or could not be counted.
-fn realigned(layout: &Layout, element_bytes: usize) -> Option<Layout> {
-    let (rank, sizes) = (layout.rank(), layout.sizes());
-    if !(1..=MOST_AXES).contains(&rank) || layout.is_empty() {
+/// Row-major with this axis last, each row at a multiple of 16 bytes; nothing where TMA could not fetch it or its size not be counted.
+pub(super) fn relaid(layout: &Layout, last: usize, element_bytes: usize) -> Option<Layout> {
+    let rank = layout.rank();
+    if last >= rank || rank > MOST_AXES {
         return None;
     }
-    let mut strides = [1; MOST_AXES];
-    let mut next = sizes[rank - 1].checked_next_multiple_of(TMA_ALIGNMENT as usize / element_bytes)?;
+    let (mut sizes, mut strides) = ([1; MOST_AXES], [1; MOST_AXES]);
+    let order = (0..rank).filter(|axis| *axis != last).chain([last]);
+    order.zip(&mut sizes).for_each(|(axis, size)| *size = layout.sizes()[axis]);
+    let mut next = sizes[rank - 1].max(1).checked_next_multiple_of(TMA_ALIGNMENT as usize / element_bytes)?;
     for axis in (0..rank - 1).rev() {
         strides[axis] = next;
-        next = next.checked_mul(sizes[axis])?;
+        next = next.checked_mul(sizes[axis].max(1))?;
     }
     (next as u64 <= MOST_ROOM).then_some(())?;
-    Layout::strided(sizes, &strides[..rank]).ok()
+    Layout::strided(&sizes[..rank], &strides[..rank]).ok()
 }
 
 #[cfg(test)]
@@ -161,6 +216,7 @@ mod tests {
     use crate::dtype::Dtype;
     use crate::launch::tensor_map::{fetchable, merges};
     use crate::plan::{Cost, Fetch, TensorDef, Window};
+    use std::slice;
 
     const BOXES: &[u32] = &[128, 64];
 
@@ -216,7 +272,8 @@ mod tests {
     fn with_copies<R>(tensors: [&RawTensor; 4], look: impl FnOnce(&Copies, &Tensors<'_>) -> R) -> R {
         let mut list = Tensors::new();
         tensors.into_iter().for_each(|tensor| list.push(tensor));
-        look(&Copies::of(&KERNEL, &VARIANT, &list, &Alignments::of(&list)), &list)
+        let copies = Copies::none().with_misaligned(&KERNEL, &VARIANT, &list, &Alignments::of(&list));
+        look(&copies, &list)
     }
 
     #[test]
@@ -249,13 +306,45 @@ mod tests {
         assert_eq!(copies([&larger, &even, &even, &even]), []);
     }
 
+    /// Of a variant that reads `b` with its first axis last: tensors, strides and ways.
+    fn relaid_copies(b: &RawTensor, a: &RawTensor) -> Option<Vec<(usize, Vec<usize>, Way)>> {
+        const RELAID: Variant = Variant { relaid: &[Relaid { tensor: 1, last: 0 }], ..VARIANT };
+        let mut list = Tensors::new();
+        [a, b, b, b].into_iter().for_each(|tensor| list.push(tensor));
+        let needed = Copies::needed(&RELAID, &list)?;
+        let copies = needed.with_misaligned(&KERNEL, &RELAID, &list, &Alignments::of(&list));
+        Some(copies.iter().map(|copied| (copied.tensor, copied.layout.strides().to_vec(), copied.way())).collect())
+    }
+
+    #[test]
+    fn what_a_variant_reads_laid_anew_is_copied_in_any_case() {
+        let f32s = |sizes: &[usize]| tensor(Dtype::F32, 0x1000, sizes, Layout::contiguous(sizes).unwrap().strides());
+        let (even, odd) = (f32s(&[10, 64]), f32s(&[10, 67]));
+        let turned = (1, vec![12, 1], Way::Transposed);
+        assert_eq!(relaid_copies(&even, &even).unwrap(), slice::from_ref(&turned));
+        assert_eq!(relaid_copies(&odd, &even).unwrap(), slice::from_ref(&turned), "whatever its alignment");
+        let realigned = (0, vec![68, 1], Way::Realigned);
+        assert_eq!(relaid_copies(&odd, &odd).unwrap(), [turned, realigned]);
+        let batched = relaid_copies(&f32s(&[6, 3, 5]), &even).unwrap();
+        assert_eq!(batched, [(1, vec![40, 8, 1], Way::Transposed)], "(3, 5, 6)");
+        assert_eq!(relaid_copies(&f32s(&[0, 64]), &even).unwrap().len(), 1, "though there is nothing to copy");
+    }
+
+    #[test]
+    fn what_cannot_be_laid_anew_leaves_no_copies() {
+        let even = dense(&[10, 64]);
+        assert_eq!(relaid_copies(&even, &even), None, "elements of two bytes");
+        let large = tensor(Dtype::F32, 0x1000, &[1 << 14, (1 << 14) + 1], &[1 << 15, 1]);
+        assert_eq!(relaid_copies(&large, &even), None, "more than there is room for");
+    }
+
     #[test]
     fn copies_stand_for_their_tensors() {
         let (odd, even) = (dense(&[4, 5, 67]), dense(&[10, 64]));
         with_copies([&even, &odd, &even, &odd], |copies, tensors| {
             assert_eq!((copies.bytes(), copies.moved_bytes()), (4 * 5 * 72 * 2, 4 * 5 * (72 + 67) * 2));
-            let realigned = copies.in_room(0x20000, tensors);
-            let all = realigned.among(tensors);
+            let replaced = copies.in_room(0x20000, tensors);
+            let all = replaced.among(tensors);
             assert_eq!(all.len(), 4);
             let addresses: Vec<u64> = all.iter().map(|tensor| tensor.device_address()).collect();
             assert_eq!(addresses, [0x1000, 0x20000, 0x1000, 0x1000]);

@@ -1,7 +1,8 @@
 //! What a launch would run and why, for people.
 
 use super::Launch;
-use super::pick::{candidates, print_schedule};
+use super::copies::{Copied, Way};
+use super::pick::print_schedule;
 use super::time::bytes_moved;
 use crate::cuda::{Gpu, render_source};
 use crate::error::{Error, Result};
@@ -31,11 +32,12 @@ impl Launch<'_> {
         }
     }
 
-    /// The schedules that the launch's device runs, as [`schedule`](Launch::schedule) takes them; none on the CPU.
+    /// The schedules that the launch's device runs, as [`schedule`](Launch::schedule) takes them, but for those that need copies which
+    /// the launch cannot or must not make; none on the CPU.
     pub fn schedules(&self) -> Result<Vec<String>> {
         let checks = self.checks()?;
         let Some(gpu) = checks.device.gpu() else { return Ok(Vec::new()) };
-        Ok(candidates(gpu, checks.instance).map(|(_, variant)| print_schedule(variant)).collect())
+        Ok(self.runnable(gpu, &checks).into_iter().map(print_schedule).collect())
     }
 
     /// The CUDA source of the chosen schedule; on the CPU that of the first one.
@@ -84,12 +86,12 @@ impl Launch<'_> {
             let _ = writeln!(out, "  windows    {}", windows.join(", "));
         }
         if !plan.copies.is_empty() {
-            let names = plan.copies.iter().filter_map(|copied| self.kernel.tensors.get(copied.tensor));
+            let copies: Vec<String> = plan.copies.iter().map(|copied| self.print_copy(&copied)).collect();
             let moved = plan.copies.moved_bytes() as f64;
             let _ = writeln!(
                 out,
                 "  copies     {} first, to rows that TMA can fetch: {:.2} MiB over the bus, {:.4} ms at {:.2} TB/s",
-                names.map(|def| def.name).collect::<Vec<_>>().join(", "),
+                copies.join(", "),
                 moved / f64::from(1 << 20),
                 moved / gpu.bandwidth.max(1.0) * 1e3,
                 gpu.bandwidth / 1e12
@@ -108,6 +110,16 @@ impl Launch<'_> {
         write_others(out, &others);
         let _ = write!(out, "\n{}", render_source(checks.instance, variant));
         Ok(())
+    }
+
+    /// `b`, or `b (along K)` where the copy has another axis contiguous.
+    fn print_copy(&self, copied: &Copied) -> String {
+        let Some(def) = self.kernel.tensors.get(copied.tensor) else { return String::new() };
+        let dim = def.dims.get(copied.last).and_then(|dim| self.kernel.dims.get(*dim));
+        match (copied.way(), dim) {
+            (Way::Transposed, Some(dim)) => format!("{} (along {})", def.name, dim.name),
+            _ => def.name.to_owned(),
+        }
     }
 
     fn explain_cpu(&self, out: &mut String) -> Result<()> {

@@ -13,9 +13,11 @@ mod arg;
 mod builtin;
 mod check;
 mod copies;
+mod copying;
 mod explain;
 mod flush;
 mod model;
+mod outer_axes;
 mod params;
 mod pick;
 mod realign;
@@ -23,6 +25,7 @@ mod run;
 mod slot;
 mod tensor_map;
 mod time;
+mod transpose;
 mod window;
 
 pub use arg::{ArgRef, MAX_DIMS, MAX_SCALARS, MAX_SELECTORS, MAX_TENSORS};
@@ -98,9 +101,10 @@ impl<'t> Launch<'t> {
         self
     }
 
-    /// Reads every operand where it lies. Otherwise a launch on a GPU whose TMA cannot fetch an operand, since its rows do not begin at
-    /// multiples of 16 bytes, copies it to rows that do where that is worth its time: into memory of the stream's own, which grows to 1
-    /// GiB at most and is kept for the next launch.
+    /// Reads every operand where it lies. Otherwise a launch on a GPU copies operands first where that is worth its time: those that TMA
+    /// cannot fetch, since their rows do not begin at multiples of 16 bytes, and those of tf32 products that do not lie along the
+    /// sum, as the fastest instructions want them. Copies go into memory of the stream's own, which grows to 1 GiB at most and is
+    /// kept for the next launch.
     pub fn without_copies(mut self) -> Launch<'t> {
         self.may_copy = false;
         self

@@ -9,7 +9,6 @@ use crate::cuda::Gpu;
 use crate::error::{Error, Result};
 use crate::plan::{Instance, KernelDef, Key, Variant};
 use std::cell::RefCell;
-use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Which schedule a launch takes, among those that its device runs.
@@ -50,15 +49,30 @@ impl Launch<'_> {
         found.ok_or_else(|| no_instance(self.kernel, &self.keys.iter().collect::<Vec<Key>>()))
     }
 
+    /// The schedules that may serve this launch.
+    pub(super) fn runnable(&self, gpu: &Gpu, checks: &Checks<'_>) -> Vec<&'static Variant> {
+        let operands = self.operands(self.may_copy);
+        let runs = |variant: &Variant| prediction(variant, &checks.sizes, Capacity::of(gpu), &operands).is_some();
+        candidates(gpu, checks.instance).map(|(_, variant)| variant).filter(|variant| runs(variant)).collect()
+    }
+
+    fn operands(&self, may_copy: bool) -> Operands<'_> {
+        let alignments = Alignments::of(&self.tensors);
+        Operands { kernel: self.kernel, tensors: &self.tensors, alignments, may_copy }
+    }
+
+    /// Why a variant that somebody asked for does not run.
+    fn not_copied(&self, variant: &Variant) -> Error {
+        let names = variant.relaid.iter().filter_map(|relaid| self.kernel.tensors.get(relaid.tensor));
+        let tensors: Vec<String> = names.map(|def| format!("`{}`", def.name)).collect();
+        Error::NotCopied { schedule: print_schedule(variant), tensors: tensors.join(" and ") }
+    }
+
     pub(super) fn variant(&self, gpu: &Gpu, checks: &Checks<'_>, may_copy: bool) -> Result<Picked> {
         let (instance, sizes) = (checks.instance, &checks.sizes);
-        let operands = Operands {
-            kernel: self.kernel,
-            tensors: &self.tensors,
-            alignments: Alignments::of(&self.tensors),
-            may_copy,
-        };
+        let operands = self.operands(may_copy);
         let candidates = candidates(gpu, instance);
+        let predicted = |variant: &Variant| prediction(variant, sizes, Capacity::of(gpu), &operands);
         let picked: Option<(usize, &'static Variant)> = match &self.schedule {
             ScheduleChoice::Best => {
                 if let Some(picked) = ranked(gpu, instance, sizes, &operands) {
@@ -73,7 +87,10 @@ impl Launch<'_> {
             }),
         };
         if let Some((index, variant)) = picked {
-            return Ok(Picked::of(index, variant, &prediction(variant, sizes, Capacity::of(gpu), &operands)));
+            return match predicted(variant) {
+                Some(said) => Ok(Picked::of(index, variant, &said)),
+                None => Err(self.not_copied(variant)),
+            };
         }
         let (kernel, device) = (self.kernel.name, gpu.to_string());
         let listed: Vec<String> =
@@ -110,13 +127,13 @@ pub(super) struct Picked {
     pub variant: &'static Variant,
     /// Into how many the loop is cut.
     pub parts: u32,
-    /// Whether operands that TMA cannot fetch as they lie are copied first.
-    pub copies: bool,
+    /// Whether operands that TMA cannot fetch as they lie are copied first, beside those that the variant reads laid anew.
+    pub realigns: bool,
 }
 
 impl Picked {
     fn of(index: usize, variant: &'static Variant, said: &Prediction) -> Picked {
-        Picked { index, variant, parts: said.parts, copies: said.copies }
+        Picked { index, variant, parts: said.parts, realigns: said.realigns }
     }
 }
 
@@ -144,15 +161,26 @@ fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes, operands: &Oper
         Some((known, answer)) if *known == asked => *answer,
         _ => {
             let capacity = Capacity::of(gpu);
-            let all = candidates(gpu, instance)
-                .map(|(index, variant)| (index, variant, prediction(variant, sizes, capacity, operands)));
-            // The first of the equal ones: a portfolio's widest comes first.
-            let best = all.min_by_key(|(_, variant, said)| (Reverse(newness(variant.target)), said.cycles));
-            let answer = best.map(|(index, variant, said)| Picked::of(index, variant, &said));
+            let answer = best(candidates(gpu, instance), |variant| prediction(variant, sizes, capacity, operands));
             lately[at] = Some((asked, answer));
             answer
         }
     })
+}
+
+/// The fastest for the newest target. What takes copies competes with the code that does without, older targets' where need be.
+fn best(
+    candidates: impl Iterator<Item = (usize, &'static Variant)> + Clone,
+    predict: impl Fn(&Variant) -> Option<Prediction>,
+) -> Option<Picked> {
+    let without = candidates.clone().filter(|(_, variant)| variant.relaid.is_empty());
+    let newest = without.map(|(_, variant)| newness(variant.target)).max();
+    let predicted = candidates
+        .filter(|(_, variant)| Some(newness(variant.target)) >= newest)
+        .filter_map(|(index, variant)| Some((index, variant, predict(variant)?)));
+    // The first of the equal ones: a portfolio's widest comes first.
+    let best = predicted.min_by_key(|(.., said)| said.cycles);
+    best.map(|(index, variant, said)| Picked::of(index, variant, &said))
 }
 
 /// The variants that a device runs, with their positions among all.
@@ -233,6 +261,7 @@ fn print_key(key: &Key) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Relaid;
 
     const fn instance(key: &'static [Key]) -> Instance {
         Instance { key, known_dims: &[], variants: &[], functions: &[] }
@@ -265,6 +294,31 @@ mod tests {
             "`attention` was not compiled for causal = true -- listed are false",
             "each value is listed, the pair is not"
         );
+    }
+
+    #[test]
+    fn what_takes_copies_competes_with_older_code() {
+        const fn variant(target: &'static str, relaid: &'static [Relaid]) -> Variant {
+            Variant { target, relaid, ..Variant::of_source("k", "", 128) }
+        }
+        static OLD: Variant = variant("sm_80", &[]);
+        static NEW: Variant = variant("sm_90a", &[]);
+        static COPYING: Variant = variant("sm_90a", &[Relaid { tensor: 0, last: 0 }]);
+        // A variant and what the model says of it; position of what is picked.
+        let picked = |said: &[(&'static Variant, Option<u64>)]| {
+            let candidates = said.iter().map(|(variant, _)| *variant).enumerate();
+            let predict = |variant: &Variant| {
+                let (_, cycles) = said.iter().find(|(other, _)| std::ptr::eq(*other, variant))?;
+                cycles.map(|cycles| Prediction { cycles, parts: 1, realigns: false })
+            };
+            best(candidates, predict).map(|picked| picked.index)
+        };
+        assert_eq!(picked(&[(&OLD, Some(10)), (&NEW, Some(20))]), Some(1), "the newest, whatever the model says");
+        assert_eq!(picked(&[(&OLD, Some(10)), (&COPYING, Some(20))]), Some(0));
+        assert_eq!(picked(&[(&OLD, Some(30)), (&COPYING, Some(20))]), Some(1));
+        assert_eq!(picked(&[(&OLD, Some(30)), (&COPYING, None)]), Some(0), "a copy that cannot be made");
+        assert_eq!(picked(&[(&OLD, Some(1)), (&NEW, Some(30)), (&COPYING, Some(20))]), Some(2));
+        assert_eq!(picked(&[(&COPYING, None)]), None);
     }
 
     #[test]

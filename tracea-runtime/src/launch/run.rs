@@ -5,9 +5,9 @@ use super::alignment::{Alignments, alignment_of, row_alignment_of};
 use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
 use super::copies::Copies;
+use super::copying::Copying;
 use super::params::{Cut, Given, Parameters, shared_bytes, tiles};
 use super::pick::Picked;
-use super::realign::Realign;
 use super::slot::LoadKey;
 use super::tensor_map::merges;
 use super::window::Windows;
@@ -115,16 +115,18 @@ impl Launch<'_> {
     pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu, may_copy: bool) -> Result<Plan> {
         check_strides(self.kernel, &self.tensors)?;
         let picked = self.variant(gpu, checks, may_copy)?;
-        let copies = match picked.copies {
-            true => Copies::of(self.kernel, picked.variant, &self.tensors, &Alignments::of(&self.tensors)),
-            false => Copies::none(),
-        };
-        let plan = self.plan_with(checks, gpu, picked, copies)?;
-        if !copies.is_empty() && picked.variant.windowed().any(|tensor| !plan.windows.fit(tensor)) {
+        // What is picked can be copied.
+        let needed = Copies::needed(picked.variant, &self.tensors).unwrap_or_else(Copies::none);
+        if picked.realigns {
+            let alignments = Alignments::of(&self.tensors);
+            let all = needed.with_misaligned(self.kernel, picked.variant, &self.tensors, &alignments);
+            let plan = self.plan_with(checks, gpu, picked, all)?;
+            if picked.variant.windowed().all(|tensor| plan.windows.fit(tensor)) {
+                return Ok(plan);
+            }
             // TMA cannot walk the windows anyway.
-            return self.plan_with(checks, gpu, picked, Copies::none());
         }
-        Ok(plan)
+        self.plan_with(checks, gpu, picked, needed)
     }
 
     fn plan_with(&self, checks: &Checks<'_>, gpu: &Gpu, picked: Picked, copies: Copies) -> Result<Plan> {
@@ -136,8 +138,8 @@ impl Launch<'_> {
             false => units,
         };
         // Where the room is does not matter yet.
-        let realigned = copies.in_room(0, &self.tensors);
-        let tensors = realigned.among(&self.tensors);
+        let replaced = copies.in_room(0, &self.tensors);
+        let tensors = replaced.among(&self.tensors);
         let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
             if let Some(raw) = tensors.get(tensor) {
@@ -175,13 +177,13 @@ impl Launch<'_> {
         }
         // Before the room is taken, since compiling takes long.
         let mut loaded = self.loaded(checks, &plan, gpu)?;
-        let realign = if plan.copies.is_empty() { None } else { Some(Realign::loaded(gpu)?) };
+        let copying = Copying::loaded(gpu, &plan.copies)?;
         let workspace = checks.device.workspace();
-        let room = match (realign, workspace) {
-            (Some(_), Some(workspace)) => workspace.room(gpu, stream, plan.copies.bytes()),
+        let room = match workspace {
+            Some(workspace) if !plan.copies.is_empty() => workspace.room(gpu, stream, plan.copies.bytes()),
             _ => None,
         };
-        if realign.is_some() && room.is_none() {
+        if !plan.copies.is_empty() && room.is_none() {
             plan = self.plan(checks, gpu, false)?;
             loaded = self.loaded(checks, &plan, gpu)?;
         }
@@ -192,12 +194,12 @@ impl Launch<'_> {
             }
             _ => Cut::WHOLE,
         };
-        let realigned = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &self.tensors);
+        let replaced = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &self.tensors);
         let mut parameters = Parameters::new();
         parameters.pack(&Given {
             variant: plan.variant,
             sizes: &checks.sizes,
-            tensors: &realigned.among(&self.tensors),
+            tensors: &replaced.among(&self.tensors),
             scalars: &self.scalars,
             windows: &plan.windows,
             cut,
@@ -206,9 +208,9 @@ impl Launch<'_> {
         for other in self.other_streams(stream) {
             stream.join(other).doing("ordering two streams")?;
         }
-        if let (Some(realign), Some(room)) = (realign, &room) {
+        if let Some(room) = &room {
             // SAFETY: as below. The room has as many bytes as was asked for, and is this launch's until the kernel is enqueued too.
-            unsafe { realign.enqueue(stream, &plan.copies, &self.tensors, room)? };
+            unsafe { copying.enqueue(stream, &plan.copies, &self.tensors, room)? };
         }
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.

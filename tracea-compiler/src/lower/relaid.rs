@@ -1,0 +1,191 @@
+//! Operands that the launch lays anew: `wgmma` reads tf32 along the sum alone, so that a tensor which lies across it is copied first,
+//! and the nest is lowered as if the copy were what the kernel was given.
+//!
+//! ```text
+//! b: (K, N)   dot(a[(i, k)], b[(k, j)])        becomes        b: (N, K)   dot(a[(i, k)], b[(j, k)].t())
+//! ```
+
+use super::analysis::{Facts, OperandSource, mentions, operand_only};
+use crate::nest::{Dtype, Int, Nest, Op, TensorId, ValueId};
+use crate::plan::Relaid;
+use crate::program::Major;
+use crate::schedule::target::{Pipeline, Target};
+use std::rc::Rc;
+
+/// A nest as a target's code sees it.
+#[derive(Clone)]
+pub struct Laid {
+    pub nest: Rc<Nest>,
+    pub relaid: Vec<Relaid>,
+}
+
+impl Laid {
+    pub fn for_target(nest: &Nest, target: &Target) -> Laid {
+        let relaid = match target.pipeline {
+            Pipeline::CommitGroups => Vec::new(),
+            Pipeline::WarpRoles => relaid(nest),
+        };
+        let mut nest = nest.clone();
+        for Relaid { tensor, last } in &relaid {
+            let tensor = TensorId(*tensor as u32);
+            nest.tensors[tensor.index()].dims[*last..].rotate_left(1);
+            // A tile's own axes stay: which of them comes first says nothing of memory.
+            for value in &mut nest.values {
+                if let Op::Load { tensor: loaded, index } = &mut value.op
+                    && *loaded == tensor
+                {
+                    index[*last..].rotate_left(1);
+                }
+            }
+        }
+        Laid { nest: Rc::new(nest), relaid }
+    }
+}
+
+/// Tensors that lie across the sums of tf32 dots, where nothing else reads or writes them.
+fn relaid(nest: &Nest) -> Vec<Relaid> {
+    let facts = Facts::of(nest);
+    let across = across(nest, &facts);
+    let alone = operand_only(nest, &facts);
+    let mut relaid: Vec<Relaid> = Vec::new();
+    for (tensor, _, last) in &across {
+        let alike = |load: &ValueId| {
+            let mut readers = across.iter().filter(|(_, other, _)| other == load).peekable();
+            alone.contains(load) && readers.peek().is_some() && readers.all(|(.., other)| other == last)
+        };
+        let known = relaid.iter().any(|known| known.tensor == tensor.index());
+        if !known && !nest.tensor(*tensor).mutable && loads(nest, &facts, *tensor).all(|load| alike(&load)) {
+            relaid.push(Relaid { tensor: tensor.index(), last: *last });
+        }
+    }
+    relaid
+}
+
+/// For each tf32 operand that lies across its dot's sum: the tensor, the load, and which of its axes the sum runs along.
+fn across(nest: &Nest, facts: &Facts) -> Vec<(TensorId, ValueId, usize)> {
+    let mut across = Vec::new();
+    for dot in facts.dots.iter().filter(|dot| dot.dtype == Dtype::Tf32) {
+        for source in [&dot.a, &dot.b] {
+            let OperandSource::Tensor { load, tensor, major: Major::Mn } = source else { continue };
+            let Op::Load { index, .. } = &nest.value(*load).op else { continue };
+            let mut along = (0..index.len()).filter(|at| mentions(&index[*at], dot.k));
+            if let (Some(at), None) = (along.next(), along.next())
+                && index[at] == Int::Axis(dot.k)
+            {
+                across.push((*tensor, *load, at));
+            }
+        }
+    }
+    across
+}
+
+fn loads<'n>(nest: &'n Nest, facts: &'n Facts, wanted: TensorId) -> impl Iterator<Item = ValueId> + 'n {
+    let is_load = move |id: &ValueId| matches!(nest.value(*id).op, Op::Load { tensor, .. } if tensor == wanted);
+    facts.order.iter().copied().filter(is_load)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::{emit, launch_plan};
+    use crate::lower::lower_portfolio;
+    use crate::plan::Arg;
+    use crate::schedule::target::{SM_80, SM_90A};
+    use crate::testing;
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// Tensors that are laid anew, with the dims of their copies.
+    fn relaid(item: TokenStream) -> Vec<(String, Vec<String>)> {
+        let (nest, _) = testing::nest(item);
+        assert_eq!(Laid::for_target(&nest, &SM_80).relaid, [], "mma.sync reads them as they lie");
+        let Laid { nest, relaid } = Laid::for_target(&nest, &SM_90A);
+        let dims = |relaid: &Relaid| {
+            let tensor = &nest.tensors[relaid.tensor];
+            (tensor.name.clone(), tensor.dims.iter().map(|dim| nest.dim(*dim).name.clone()).collect())
+        };
+        relaid.iter().map(dims).collect()
+    }
+
+    fn names(item: TokenStream) -> Vec<String> {
+        relaid(item).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// `c += …` over tensors of f32 with sizes (N, N).
+    fn product(dot: TokenStream) -> TokenStream {
+        quote! {
+            fn f<N: Dim>(a: &Tensor<f32, (N, N)>, b: &Tensor<f32, (N, N)>, c: &mut Tensor<f32, (N, N)>) {
+                tile!(for (i, j) in (N, N) {
+                    let mut acc = c[(i, j)];
+                    tile!(for k in N { acc += #dot; });
+                    c[(i, j)] = acc;
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn the_axis_of_the_sum_comes_last() {
+        let copies = relaid(quote! {
+            fn f<B: Dim, M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f32, (K, B, M)>, b: &Tensor<f32, (B, K, N)>, c: &mut Tensor<f32, (B, M, N)>,
+            ) {
+                tile!(for (batch, i, j) in (each(B), M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(k, batch, i)].to::<tf32>().t(), b[(batch, k, j)].to::<tf32>()); });
+                    c[(batch, i, j)] = acc;
+                });
+            }
+        });
+        let named = |name: &str, dims: [&str; 3]| (name.to_string(), dims.map(str::to_string).to_vec());
+        assert_eq!(copies, [named("a", ["B", "M", "K"]), named("b", ["B", "N", "K"])]);
+    }
+
+    #[test]
+    fn code_and_plan_are_those_of_the_copy() {
+        let (nest, _) = testing::nest(product(quote!(dot(a[(i, k)].to::<tf32>(), b[(k, j)].to::<tf32>()))));
+        let lowered = lower_portfolio(&nest, &SM_90A).expect("a portfolio").remove(0);
+        let plan = launch_plan(&lowered, emit(&lowered.nest, &lowered.program));
+        assert_eq!(plan.relaid, [Relaid { tensor: 1, last: 0 }]);
+        let boxes = |wanted: usize| {
+            plan.args.iter().find_map(|arg| match arg {
+                Arg::TensorMap { tensor, merged: 1, boxes } if *tensor == wanted => Some(boxes.clone()),
+                _ => None,
+            })
+        };
+        assert_eq!(
+            (boxes(0), boxes(1)),
+            (Some(vec![128, 32]), Some(vec![256, 32])),
+            "rows, and 128 bytes along the sum"
+        );
+        assert!(plan.source.contains("// b: (N, N), a copy that the launch makes\n"));
+        assert!(plan.source.contains(", b_map256, a_ready_full + slot, k0, j0);"), "{}", plan.source);
+    }
+
+    #[test]
+    fn only_tf32_that_lies_across_the_sum_is_laid_anew() {
+        let of = |a, b| names(product(quote!(dot(#a, #b))));
+        let (a, at) = (quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, i)].to::<tf32>().t()));
+        let (b, bt) = (quote!(b[(k, j)].to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t()));
+        assert_eq!(of(a.clone(), bt.clone()), [""; 0]);
+        assert_eq!(of(a, b.clone()), ["b"]);
+        assert_eq!(of(at.clone(), bt), ["a"]);
+        assert_eq!(of(at, b), ["a", "b"]);
+        assert_eq!(of(quote!(a[(i, k)]), quote!(b[(k, j)])), [""; 0], "exact products");
+        let shifted = names(product(quote!(dot(a[(i, k)].to::<tf32>(), b[(k + 1, j)].to::<tf32>()))));
+        assert_eq!(shifted, [""; 0], "no axis of the tensor is the sum's");
+    }
+
+    #[test]
+    fn what_others_read_too_stays_as_it_lies() {
+        let read = product(quote!(dot(a[(i, k)].to::<tf32>(), a[(k, j)].to::<tf32>())));
+        assert_eq!(names(read), [""; 0], "a dot that reads it along the sum");
+        let summed = product(quote!(dot(a[(i, k)].to::<tf32>(), b[(k, j)].to::<tf32>()) + b[(k, j)].col_sum()));
+        assert_eq!(names(summed), [""; 0], "a sum");
+        let twice = product(quote!(
+            dot(a[(i, k)].to::<tf32>(), b[(k, j)].to::<tf32>())
+                + dot(a[(j, k)].to::<tf32>(), b[(k, i)].to::<tf32>()).t()
+        ));
+        assert_eq!(names(twice), ["b"], "two dots that want the same");
+    }
+}

@@ -1,0 +1,5 @@
+#include "tracea/transpose.cuh"
+
+extern "C" __global__ void __launch_bounds__(256) transpose(const __grid_constant__ tracea::Transposition all) {
+    tracea::transpose<256>(all);
+}

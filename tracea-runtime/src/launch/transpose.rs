@@ -1,0 +1,182 @@
+//! The kernel that copies tensors with another axis contiguous (`device/transpose.cuh`): its parameters, and all such copies in one
+//! launch.
+
+use super::builtin::Builtin;
+use super::check::Tensors;
+use super::copies::{Copies, MOST_COPIES, Way};
+use super::outer_axes::OuterAxes;
+use super::params::FastDiv;
+use crate::cuda::{Gpu, LoadedKernel, Room};
+use crate::error::Result;
+use crate::tensor::{Layout, RawTensor};
+use cudarc::driver::CudaStream;
+use std::ffi::c_void;
+
+const THREADS: u32 = 256;
+/// Rows and columns that a block turns.
+const SIDE: usize = 64;
+
+pub(super) static TRANSPOSE: Builtin = Builtin::new("transpose", include_str!("../../device/transpose.cu"), THREADS);
+
+/// `Transposed` of `device/transpose.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    source: u64,
+    target: u64,
+    row_stride: i64,
+    first_block: u32,
+    rows: u32,
+    columns: u32,
+    pitch: u32,
+    across: FastDiv,
+    down: FastDiv,
+    planes: OuterAxes,
+}
+
+/// `Transposition` of `device/transpose.cuh`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Entries {
+    count: u32,
+    entries: [Entry; MOST_COPIES],
+}
+
+const _: () = assert!(size_of::<Entry>() == 160 && size_of::<Entries>() == 648, "as the header lays them out");
+
+/// Loaded code.
+#[derive(Clone, Copy)]
+pub(super) struct Transpose(&'static LoadedKernel);
+
+impl Transpose {
+    pub fn loaded(gpu: &Gpu) -> Result<Transpose> {
+        Ok(Transpose(TRANSPOSE.loaded(gpu)?))
+    }
+
+    /// # Safety
+    ///
+    /// The context is current, the tensors stay valid until the stream has run the launch and nothing writes them meanwhile, and the room
+    /// has as many bytes as the copies take.
+    pub unsafe fn enqueue(
+        self,
+        stream: &CudaStream,
+        copies: &Copies,
+        tensors: &Tensors<'_>,
+        room: &Room<'_>,
+    ) -> Result<()> {
+        let (mut entries, blocks) = entries(copies, tensors, room.address());
+        if blocks == 0 {
+            return Ok(());
+        }
+        let parameter: *mut c_void = (&raw mut entries).cast();
+        // SAFETY: the kernel takes one parameter of this layout, whose addresses are valid as the caller vouches.
+        unsafe { self.0.enqueue(stream, blocks, 0, &mut [parameter]) }
+    }
+}
+
+/// The table, and the blocks of the grid that covers it.
+fn entries(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Entries, u32) {
+    let (mut all, mut blocks) = (Entries::default(), 0);
+    for (copied, slot) in copies.by(Way::Transposed).zip(&mut all.entries) {
+        let Some(raw) = tensors.get(copied.tensor) else { continue };
+        let (entry, squares) = Entry::of(raw, copied.last, &copied.layout);
+        *slot = Entry { target: room + copied.offset, first_block: blocks, ..entry };
+        blocks += squares;
+        all.count += 1;
+    }
+    (all, blocks)
+}
+
+impl Entry {
+    /// And the squares that it is made of. A copy's size is limited, so that what counts its parts fits 31 bits.
+    fn of(raw: &RawTensor, last: usize, copy: &Layout) -> (Entry, u32) {
+        let layout = raw.layout();
+        let contiguous = layout.rank().saturating_sub(1);
+        let axis = |at: usize| {
+            let (size, stride) = (layout.sizes().get(at), layout.strides().get(at));
+            size.copied().zip(stride.copied()).unwrap_or((1, 0))
+        };
+        let ((rows, row_stride), (columns, _)) = (axis(last), axis(contiguous));
+        let outer = (0..contiguous).filter(|at| *at != last).map(axis);
+        let planes: usize = outer.clone().map(|(size, _)| size).product();
+        let (across, down) = (columns.div_ceil(SIDE), rows.div_ceil(SIDE));
+        let entry = Entry {
+            source: raw.device_address(),
+            row_stride: row_stride as i64,
+            rows: rows as u32,
+            columns: columns as u32,
+            pitch: copy.strides().iter().rev().nth(1).map_or(0, |pitch| *pitch as u32),
+            across: FastDiv::new(across as u32),
+            down: FastDiv::new(down as u32),
+            planes: OuterAxes::of(outer, raw.dtype().bytes()),
+            ..Entry::default()
+        };
+        (entry, (planes * across * down) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::dtype::Dtype;
+    use crate::launch::copies::relaid;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const SOURCE: u64 = 0x1004;
+    const TARGET: u64 = 0x10000;
+
+    /// What a block of the kernel copies: from which address to which.
+    fn copied(entry: &Entry, block: u32) -> Vec<(u64, u64)> {
+        let (place, across) = (block / entry.across.divisor, block % entry.across.divisor);
+        let (plane, down) = (place / entry.down.divisor, place % entry.down.divisor);
+        let source = entry.source + entry.planes.offset(plane);
+        let target = entry.target + 4 * u64::from(plane) * u64::from(entry.columns) * u64::from(entry.pitch);
+        let side = SIDE as u32;
+        let rows = (down * side..(down + 1) * side).filter(|row| *row < entry.rows);
+        let columns = (across * side..(across + 1) * side).filter(|column| *column < entry.columns);
+        let from = |row: u32, column: u32| source + 4 * (u64::from(row) * entry.row_stride as u64 + u64::from(column));
+        let to = |row: u32, column: u32| target + 4 * (u64::from(column) * u64::from(entry.pitch) + u64::from(row));
+        rows.flat_map(|row| columns.clone().map(move |column| (row, column)))
+            .map(|(row, column)| (from(row, column), to(row, column)))
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_element_goes_to_its_place_once(
+            (sizes, last) in prop::collection::vec(prop_oneof![1usize..4, 60usize..70], 2..=5)
+                .prop_filter("few elements", |sizes| sizes.iter().product::<usize>() < 40_000)
+                .prop_flat_map(|sizes| { let last = 0..sizes.len() - 1; (Just(sizes), last) }),
+            gaps in prop::collection::vec(0usize..3, 5),
+            order in Just(vec![0, 1, 2, 3]).prop_shuffle(),
+        ) {
+            let rank = sizes.len();
+            let (mut strides, mut next) = (vec![1; rank], sizes[rank - 1] + gaps[4]);
+            for &axis in order.iter().filter(|axis| **axis + 1 < rank) {
+                strides[axis] = next;
+                next = next * sizes[axis] + gaps[axis];
+            }
+            let layout = Layout::strided(&sizes, &strides).unwrap();
+            let raw = RawTensor::borrowing(
+                Dtype::F32, layout, std::ptr::without_provenance_mut(SOURCE as usize), Device::cpu(),
+            );
+            let copy = relaid(&layout, last, 4).unwrap();
+            let (entry, squares) = Entry::of(&raw, last, &copy);
+            let entry = Entry { target: TARGET, ..entry };
+            let mut actual = BTreeMap::new();
+            for (from, to) in (0..squares).flat_map(|block| copied(&entry, block)) {
+                prop_assert_eq!(actual.insert(to, from), None, "written once");
+            }
+            // The same axes in the copy's order.
+            let order: Vec<usize> = (0..rank).filter(|axis| *axis != last).chain([last]).collect();
+            let turned = layout.permuted(&order).unwrap();
+            prop_assert_eq!(turned.sizes(), copy.sizes());
+            let places = turned.offsets().zip(copy.offsets());
+            let expected: BTreeMap<u64, u64> =
+                places.map(|(from, to)| (TARGET + 4 * to as u64, SOURCE + 4 * from as u64)).collect();
+            prop_assert_eq!(actual, expected);
+        }
+    }
+}
