@@ -22,6 +22,9 @@ pub struct Variant {
     pub threads: u32,
     /// Blocks take one tile after another: no more are launched than multiprocessors hold.
     pub persistent: bool,
+    /// Blocks of a cluster, which the hardware runs side by side; 1 where they have nothing to do with each other. Grids are whole
+    /// clusters: blocks past the last tile have none.
+    pub cluster: u32,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
     /// Shared memory on top of that, as far as rows are long enough to need it.

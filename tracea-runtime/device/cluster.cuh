@@ -1,4 +1,4 @@
-// Clusters of blocks, one PTX instruction a function. PTX ISA, "barrier.cluster", "mapa", "mbarrier"; sm_90.
+// Clusters of blocks, one PTX instruction a function. PTX ISA, "barrier.cluster", "mapa", "ld", "st", "mbarrier"; sm_90.
 #pragma once
 
 #include "tracea/mbarrier.cuh"
@@ -12,10 +12,16 @@ __device__ __forceinline__ int cluster_rank() {
     return rank;
 }
 
+__device__ __forceinline__ int cluster_size() {
+    int blocks;
+    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+    return blocks;
+}
+
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
-// All threads of all blocks. A block whose shared memory or barriers others may still use must not exit before it.
+// All threads of all blocks, but those that have exited. A block whose shared memory or barriers others may still use must not exit before it.
 __device__ __forceinline__ void cluster_sync() {
     cluster_arrive();
     cluster_wait();
@@ -26,6 +32,21 @@ __device__ __forceinline__ unsigned cluster_address(const void* shared, int rank
     unsigned address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
     return address;
+}
+
+// Another block's shared memory, by such an address: a multiple of 16.
+__device__ __forceinline__ float4 load_cluster(unsigned address) {
+    float4 x;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "r"(address)
+                 : "memory");
+    return x;
+}
+
+__device__ __forceinline__ void store_cluster(unsigned address, float4 x) {
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
+                 : "memory");
 }
 
 // Arrives at the same barrier of the block of that rank, which waits with mbarrier_wait_cluster.

@@ -107,7 +107,8 @@ fn variant(variant: &Variant) -> TokenStream {
     let Variant { target, schedule, why, source, entry, promised_sass, .. } = variant;
     let (threads, shared_bytes) =
         (Literal::u32_unsuffixed(variant.threads), Literal::u32_unsuffixed(variant.shared_bytes));
-    let max_registers = Literal::u32_unsuffixed(variant.max_registers);
+    let (cluster, max_registers) =
+        (Literal::u32_unsuffixed(variant.cluster), Literal::u32_unsuffixed(variant.max_registers));
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
     let (whole_vectors, persistent) = (variant.whole_vectors, variant.persistent);
@@ -127,6 +128,7 @@ fn variant(variant: &Variant) -> TokenStream {
             entry: #entry,
             threads: #threads,
             persistent: #persistent,
+            cluster: #cluster,
             shared_bytes: #shared_bytes,
             kept: #kept,
             split: #split,

@@ -263,6 +263,18 @@ __global__ void multicast_kernel(const __grid_constant__ TensorMap source, unsig
     cluster_sync();
 }
 
+// Each block writes into the shared memory of the next one of its cluster, and reads what the one before was given.
+__global__ void neighbours_kernel(const float4* in, float4* out) {
+    __shared__ float4 given[128];
+    const int rank = cluster_rank(), blocks = cluster_size();
+    const int i = blockIdx.x * 128 + threadIdx.x;
+    cluster_sync();
+    store_cluster(cluster_address(given + threadIdx.x, (rank + 1) % blocks), in[i]);
+    cluster_sync();
+    out[i] = load_cluster(cluster_address(given + threadIdx.x, (rank + blocks - 1) % blocks));
+    cluster_sync();
+}
+
 // Reductions, exchanges and staged stores by 256 threads of 384; the others are long gone.
 __global__ void __launch_bounds__(384) part_of_block_kernel(const float* in, float* column_sums, float* transposed, bf16* out) {
     extern __shared__ __align__(1024) unsigned char shared[];

@@ -335,19 +335,43 @@ void test_walks() {
     test_walk<Tile, 5>("3x3x3", {{6, 3, 1, 1, 1}, {5, 3, 2, 1, 1}, {4, 3, 1, 0, 1}});
 }
 
+template <class... Parameters, class... Arguments>
+void launch_clusters(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, size_t shared_bytes, unsigned size,
+                     Arguments... arguments) {
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = size, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(blocks), config.blockDim = dim3(threads), config.dynamicSmemBytes = shared_bytes;
+    config.attrs = &cluster, config.numAttrs = 1;
+    require(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "launch of clusters");
+    require(cudaDeviceSynchronize(), "kernel");
+}
+
+void test_neighbours() {
+    for (const unsigned size : {2u, 4u, 8u}) {
+        const unsigned blocks = 3 * size, floats = 4 * 128;
+        const vector<float> in = random_values<float>(blocks * floats);
+        const Buffer<float> given(in);
+        Buffer<float> out(in.size());
+        launch_clusters(neighbours_kernel, blocks, 128, 0, size, reinterpret_cast<const float4*>(given.pointer),
+                        reinterpret_cast<float4*>(out.pointer));
+        vector<float> expected(in.size());
+        for (unsigned block = 0; block < blocks; ++block) {
+            // The block before holds what the one before it has given.
+            const unsigned first = block / size * size, from = first + (block - first + size - 2) % size;
+            std::copy_n(in.begin() + from * floats, floats, expected.begin() + block * floats);
+        }
+        check("neighbours in clusters of " + std::to_string(size), out.read() == expected);
+    }
+}
+
 void test_multicast() {
     using Tile = PanelTile<bf16, 64, 256>;
     const Sheet<bf16> sheet(50, 256, 256);
     const TensorMap map = sheet.map(2, sheet.device.pointer, Tile::panel_cols, Tile::rows);
     Buffer<unsigned char> out(2 * Tile::bytes);
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = 2, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(2), config.blockDim = dim3(128), config.dynamicSmemBytes = Tile::bytes + 16;
-    config.attrs = &cluster, config.numAttrs = 1;
-    require(cudaLaunchKernelEx(&config, multicast_kernel<Tile>, map, out.pointer), "launch of a cluster");
-    require(cudaDeviceSynchronize(), "kernel");
+    launch_clusters(multicast_kernel<Tile>, 2, 128, Tile::bytes + 16, 2, map, out.pointer);
     vector<unsigned char> expected = expected_panels<Tile>(sheet, 0, 0);
     expected.insert(expected.end(), expected.begin(), expected.begin() + Tile::bytes);
     check("multicast in a cluster of two", out.read() == expected);
@@ -597,6 +621,7 @@ int main() {
     test_panels<PanelTile<float, 64, 64>>();
     test_tma_rank_1();
     test_walks();
+    test_neighbours();
     test_multicast();
     test_part_of_block();
     test_panel_stores<Mma16816<128, 256, 8, 1>, f16>();

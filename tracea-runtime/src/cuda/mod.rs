@@ -31,7 +31,7 @@ pub use specialization::Specialization;
 pub(crate) use driver::{Checked, cuda_count};
 pub(crate) use gpu::Gpu;
 pub(crate) use memory::CudaBlock;
-pub(crate) use module::{LoadedKernel, load};
+pub(crate) use module::{Grid, LoadedKernel, load};
 pub(crate) use room::{MOST_ROOM, Room};
 pub(crate) use timer::Stopwatch;
 pub(crate) use workspace::{MOST_TILES, PARTS_BYTES, Workspace};

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Instance, KernelDef, Variant};
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use cudarc::driver::{CudaStream, result};
-use std::ffi::{CString, c_int, c_uint, c_void};
+use std::ffi::{CString, c_int, c_void};
 
 /// What every block gets without asking.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
@@ -24,6 +24,23 @@ pub(crate) struct LoadedKernel {
     pub registers: u32,
     pub local_bytes: u32,
     pub static_shared_bytes: u32,
+}
+
+/// How many blocks of a kernel run, and with what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid {
+    pub blocks: u32,
+    /// Blocks of a cluster, of which the grid is a multiple; 1 where none.
+    pub cluster: u32,
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
+}
+
+impl Grid {
+    /// Without clusters or dynamic shared memory.
+    pub fn of(blocks: u32) -> Grid {
+        Grid { blocks, cluster: 1, shared_bytes: 0 }
+    }
 }
 
 // SAFETY: a function handle is an address in the driver, which any thread may launch once the context is current there.
@@ -127,30 +144,28 @@ impl LoadedKernel {
         Ok(blocks.unsigned_abs())
     }
 
-    /// Enqueues `blocks` thread blocks, each with so much dynamic shared memory, with these parameters.
+    /// Enqueues a grid with these parameters.
     ///
     /// # Safety
     ///
     /// The context is current, `parameters` points to what the kernel's signature asks for, one value after the other, and every
     /// address in them stays valid, for the accesses of the kernel, until the stream has run it.
-    pub unsafe fn enqueue(
-        &self,
-        stream: &CudaStream,
-        blocks: u32,
-        shared_bytes: u32,
-        parameters: &mut [*mut c_void],
-    ) -> Result<()> {
+    pub unsafe fn enqueue(&self, stream: &CudaStream, grid: Grid, parameters: &mut [*mut c_void]) -> Result<()> {
+        if grid.cluster > 1 {
+            // SAFETY: as the caller vouches.
+            return unsafe { self.enqueue_clusters(stream, grid, parameters) };
+        }
         // SAFETY: the caller vouches for parameters and addresses; the driver copies the values during the call.
         unsafe {
             sys::cuLaunchKernel(
                 self.function,
-                blocks as c_uint,
+                grid.blocks,
                 1,
                 1,
                 self.threads,
                 1,
                 1,
-                shared_bytes,
+                grid.shared_bytes,
                 stream.cu_stream(),
                 parameters.as_mut_ptr(),
                 std::ptr::null_mut(),
@@ -158,5 +173,38 @@ impl LoadedKernel {
         }
         .result()
         .doing("launching the kernel")
+    }
+
+    /// The same by the driver's newer call, which those that know devices with clusters have.
+    ///
+    /// # Safety
+    ///
+    /// As for [`enqueue`](LoadedKernel::enqueue).
+    unsafe fn enqueue_clusters(&self, stream: &CudaStream, grid: Grid, parameters: &mut [*mut c_void]) -> Result<()> {
+        let mut cluster = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue {
+                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: grid.cluster, y: 1, z: 1 },
+            },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid.blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: self.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.shared_bytes,
+            hStream: stream.cu_stream(),
+            attrs: &raw mut cluster,
+            numAttrs: 1,
+        };
+        // SAFETY: the configuration and its one attribute live until the call returns; the rest is as for the other call.
+        unsafe {
+            sys::cuLaunchKernelEx(&raw const config, self.function, parameters.as_mut_ptr(), std::ptr::null_mut())
+        }
+        .result()
+        .doing("launching the kernel in clusters")
     }
 }

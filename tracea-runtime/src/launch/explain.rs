@@ -56,14 +56,17 @@ impl Launch<'_> {
         let loaded = self.loaded(&checks, &plan, gpu)?;
         let variant = plan.variant;
         write_schedule(out, variant);
-        let each = loaded.blocks_per_multiprocessor(plan.shared_bytes)?;
+        let each = loaded.blocks_per_multiprocessor(plan.grid.shared_bytes)?;
         let resident = each * gpu.multiprocessors;
-        let waves = f64::from(plan.blocks) / f64::from(resident.max(1));
+        let waves = f64::from(plan.grid.blocks) / f64::from(resident.max(1));
         let _ = writeln!(
             out,
             "  grid       {} blocks of {} threads, {waves:.2} waves ({} on each of {} multiprocessors)",
-            plan.blocks, variant.threads, each, gpu.multiprocessors
+            plan.grid.blocks, variant.threads, each, gpu.multiprocessors
         );
+        if plan.grid.cluster > 1 {
+            let _ = writeln!(out, "  clusters   of {} blocks", plan.grid.cluster);
+        }
         if plan.parts > 1 {
             let _ =
                 writeln!(out, "  parts      {} of each tile's sum, one a block; the last one adds them up", plan.parts);
@@ -73,7 +76,7 @@ impl Launch<'_> {
             bytes => format!("{bytes} bytes in memory"),
         };
         let _ = writeln!(out, "  registers  {} a thread, {spilled}", loaded.registers);
-        let shared = plan.shared_bytes + loaded.static_shared_bytes;
+        let shared = plan.grid.shared_bytes + loaded.static_shared_bytes;
         let _ = writeln!(out, "  shared     {:.1} KiB a block", f64::from(shared) / 1024.0);
         let windows: Vec<String> = variant
             .windowed()

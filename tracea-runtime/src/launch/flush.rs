@@ -2,7 +2,7 @@
 //! written back.
 
 use super::builtin::Builtin;
-use crate::cuda::{Checked, CudaBlock, Gpu, LoadedKernel};
+use crate::cuda::{Checked, CudaBlock, Gpu, Grid, LoadedKernel};
 use crate::error::Result;
 use cudarc::driver::{CudaStream, result};
 use std::ffi::c_void;
@@ -36,6 +36,6 @@ impl Flush {
         let (mut from, mut count) = (self.block.address(), (self.bytes / READ) as u64);
         let mut parameters: [*mut c_void; 2] = [(&raw mut from).cast(), (&raw mut count).cast()];
         // SAFETY: the kernel takes an address and a count of 16-byte words, all of which lie in the block.
-        unsafe { self.reader.enqueue(stream, self.blocks, 0, &mut parameters) }
+        unsafe { self.reader.enqueue(stream, Grid::of(self.blocks), &mut parameters) }
     }
 }

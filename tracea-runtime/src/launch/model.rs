@@ -12,6 +12,8 @@ use crate::plan::{GridAxis, KernelDef, Variant};
 /// H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3 convolution of 67 channels, two blocks a
 /// multiprocessor, at 38, for which it says 39.
 const COPIED_PIECES: u64 = 2;
+/// Multiprocessors of the groups (GPCs) that clusters stay in: 16 or 18 of each on an H200.
+const MULTIPROCESSORS_OF_A_GROUP: u32 = 16;
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
 /// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
@@ -31,6 +33,19 @@ pub(super) struct Capacity {
 impl Capacity {
     pub fn of(gpu: &Gpu) -> Capacity {
         Capacity { multiprocessors: gpu.multiprocessors.max(1), block_shared_bytes: gpu.block_shared_bytes }
+    }
+
+    /// Blocks that run at a time, so many on each multiprocessor, in clusters of so many: a cluster's are of one group of
+    /// multiprocessors.
+    pub fn blocks_at_a_time(self, resident: u32, cluster: u32) -> u32 {
+        let groups = (self.multiprocessors / MULTIPROCESSORS_OF_A_GROUP).max(1);
+        let group = self.multiprocessors.min(MULTIPROCESSORS_OF_A_GROUP) * resident;
+        match cluster {
+            0 | 1 => self.multiprocessors * resident,
+            // Multiprocessors come in pairs.
+            2 => self.multiprocessors * resident / 2 * 2,
+            _ => groups * (group / cluster).max(1) * cluster,
+        }
     }
 }
 
@@ -205,6 +220,14 @@ mod tests {
         let alignments = Alignments::of(&tensors);
         let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, may_copy };
         prediction(variant, &Sizes::of(&[m, n, k]), H200, &operands).unwrap()
+    }
+
+    #[test]
+    fn clusters_stay_in_their_groups_of_multiprocessors() {
+        let at_a_time = [1, 2, 4, 8].map(|cluster| H200.blocks_at_a_time(1, cluster));
+        assert_eq!(at_a_time, [132, 132, 128, 128]);
+        assert_eq!(H200.blocks_at_a_time(2, 8), 256);
+        assert_eq!(Capacity { multiprocessors: 20, ..H200 }.blocks_at_a_time(1, 8), 16);
     }
 
     #[test]

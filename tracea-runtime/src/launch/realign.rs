@@ -5,7 +5,7 @@ use super::check::Tensors;
 use super::copies::{Copies, MOST_COPIES, Way};
 use super::outer_axes::OuterAxes;
 use super::params::FastDiv;
-use crate::cuda::{Gpu, LoadedKernel, Room};
+use crate::cuda::{Gpu, Grid, LoadedKernel, Room};
 use crate::error::Result;
 use crate::tensor::{Layout, RawTensor};
 use cudarc::driver::CudaStream;
@@ -64,7 +64,7 @@ impl Realign {
         let (mut entries, blocks) = entries(copies, tensors, room.address());
         let parameter: *mut c_void = (&raw mut entries).cast();
         // SAFETY: the kernel takes one parameter of this layout, whose addresses are valid as the caller vouches.
-        unsafe { self.0.enqueue(stream, blocks, 0, &mut [parameter]) }
+        unsafe { self.0.enqueue(stream, Grid::of(blocks), &mut [parameter]) }
     }
 }
 

@@ -6,12 +6,13 @@ use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
 use super::copies::Copies;
 use super::copying::Copying;
+use super::model::Capacity;
 use super::params::{Cut, Given, Parameters, shared_bytes, tiles};
 use super::pick::Picked;
 use super::slot::LoadKey;
 use super::tensor_map::merges;
 use super::window::Windows;
-use crate::cuda::{Checked, Gpu, LoadedKernel, Room, Specialization, load};
+use crate::cuda::{Checked, Gpu, Grid, LoadedKernel, Room, Specialization, load};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::host::{HostArg, HostArray};
@@ -37,9 +38,7 @@ pub(crate) struct Plan {
     pub variant_index: usize,
     /// Into how many parts the kernel's loop is cut.
     pub parts: u32,
-    pub blocks: u32,
-    /// Dynamic shared memory of each.
-    pub shared_bytes: u32,
+    pub grid: Grid,
     pub specialization: Specialization,
     pub windows: Windows,
     /// Of operands, made before the kernel runs.
@@ -132,9 +131,10 @@ impl Launch<'_> {
     fn plan_with(&self, checks: &Checks<'_>, gpu: &Gpu, picked: Picked, copies: Copies) -> Result<Plan> {
         let Picked { index: variant_index, variant, parts, .. } = picked;
         let tiles = tiles(self.kernel.name, variant, &checks.sizes)?;
-        let units = tiles * parts;
+        let cluster = variant.cluster.max(1);
+        let units = (tiles * parts).next_multiple_of(cluster);
         let blocks = match variant.persistent {
-            true => units.min(gpu.multiprocessors * variant.cost.resident.max(1)),
+            true => units.min(Capacity::of(gpu).blocks_at_a_time(variant.cost.resident.max(1), cluster)),
             false => units,
         };
         // Where the room is does not matter yet.
@@ -160,8 +160,8 @@ impl Launch<'_> {
         for tensor in variant.windowed() {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
-        let shared_bytes = shared_bytes(variant, &checks.sizes, parts);
-        Ok(Plan { variant, variant_index, parts, blocks, shared_bytes, specialization, windows, copies })
+        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &checks.sizes, parts) };
+        Ok(Plan { variant, variant_index, parts, grid, specialization, windows, copies })
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
@@ -172,7 +172,7 @@ impl Launch<'_> {
 
     fn enqueue(&self, checks: &Checks<'_>, gpu: &'static Gpu, stream: &Arc<CudaStream>) -> Result<()> {
         let mut plan = self.plan(checks, gpu, self.may_copy)?;
-        if plan.blocks == 0 {
+        if plan.grid.blocks == 0 {
             return Ok(());
         }
         // Before the room is taken, since compiling takes long.
@@ -214,7 +214,7 @@ impl Launch<'_> {
         }
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.
-        unsafe { loaded.enqueue(stream, plan.blocks, plan.shared_bytes, &mut parameters.pointers())? };
+        unsafe { loaded.enqueue(stream, plan.grid, &mut parameters.pointers())? };
         for other in self.other_streams(stream) {
             other.join(stream).doing("ordering two streams")?;
         }

@@ -29,6 +29,22 @@ fn a_launch_gives_its_results() {
 }
 
 #[test]
+fn blocks_of_a_cluster_read_one_another() {
+    let Some(device) = gpu() else { return };
+    let pairs = "sm_90a, by pairs";
+    for count in [1, 127, 128, 129, 256, 100_003] {
+        let (x, mut y) = vectors(&device, count);
+        let launch = scaled(&x, &mut y, 2.0).schedule(pairs);
+        if !launch.schedules().unwrap().iter().any(|schedule| schedule == pairs) {
+            return println!("skipped: {device} has no clusters");
+        }
+        assert!(launch.explain().unwrap().contains("clusters   of 2 blocks"));
+        launch.launch().unwrap();
+        assert!(y.to_vec().unwrap().iter().zip(numbers(count)).all(|(y, x)| *y == 2.0 * x), "{count}");
+    }
+}
+
+#[test]
 fn strides_alignment_and_large_shared_memory() {
     let Some(device) = gpu() else { return };
     for (rows, columns) in [(1, 1), (3, 4), (5, 67), (130, 259)] {

@@ -93,6 +93,25 @@ macro_rules! scaled_source {
     };
 }
 
+/// Blocks of a pair read their elements for one another: one may have none of its own.
+const PAIRS_SOURCE: &str = "\
+#include \"tracea/cluster.cuh\"
+using namespace tracea;
+extern \"C\" __global__ void __launch_bounds__(128) scaled(const float* x, float* y, float scale, int n) {
+    __shared__ float4 tile[32];
+    const int other = 1 - cluster_rank();
+    const int theirs = (blockIdx.x / 2 * 2 + other) * 128 + threadIdx.x;
+    float* const slot = reinterpret_cast<float*>(tile) + threadIdx.x;
+    if (theirs < n) *slot = x[theirs];
+    cluster_sync();
+    const float4 four = load_cluster(cluster_address(tile + threadIdx.x / 4, other));
+    const float mine[4] = {four.x, four.y, four.z, four.w};
+    const int i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n) y[i] = scale * mine[threadIdx.x % 4];
+    cluster_sync();
+}
+";
+
 const fn scaled_variant(schedule: &'static str, source: &'static str) -> Variant {
     Variant {
         schedule,
@@ -122,6 +141,7 @@ static SCALED: KernelDef = KernelDef {
             scaled_variant("wrong", scaled_source!("y[i] = scale * x[i] + (i == 5);")),
             scaled_variant("forgetful", scaled_source!("if (i != 5) y[i] = scale * x[i];")),
             Variant { target: "sm_90a", ..scaled_variant("wide", scaled_source!("y[i] = scale * x[i];")) },
+            Variant { target: "sm_90a", cluster: 2, ..scaled_variant("by pairs", PAIRS_SOURCE) },
             Variant { shared_bytes: 1 << 30, ..scaled_variant("greedy", "") },
             Variant { target: "sm_999", ..scaled_variant("future", "") },
         ],
