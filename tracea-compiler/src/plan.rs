@@ -25,6 +25,9 @@ pub struct Variant {
     /// Blocks of a cluster, which the hardware runs side by side; 1 where they have nothing to do with each other. Grids are whole
     /// clusters: blocks past the last tile have none.
     pub cluster: u32,
+    /// Which axis of the grid a cluster's blocks lie along, by its position, where they take neighbouring tiles and fetch for each other
+    /// what these share. Where tiles along it make no whole clusters, the last blocks have none.
+    pub paired: Option<usize>,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
     /// Shared memory on top of that, as far as rows are long enough to need it.

@@ -38,6 +38,12 @@ fn conv2d_for_hopper() {
     review("conv2d.rs", &SM_90A, "_sm_90a");
 }
 
+/// Pairs of blocks that fetch for each other what their tiles share.
+#[test]
+fn linear_relu_for_hopper() {
+    review("linear_relu.rs", &SM_90A, "_sm_90a");
+}
+
 /// A result that takes in a tile on its way out, by the ring of its loop.
 #[test]
 fn linear_silu_residual_for_hopper() {

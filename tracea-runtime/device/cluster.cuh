@@ -23,6 +23,7 @@ __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.w
 
 // All threads of all blocks, but those that have exited. A block whose shared memory or barriers others may still use must not exit before it.
 __device__ __forceinline__ void cluster_sync() {
+    __syncwarp();
     cluster_arrive();
     cluster_wait();
 }
@@ -53,6 +54,12 @@ __device__ __forceinline__ void store_cluster(unsigned address, float4 x) {
 __device__ __forceinline__ void mbarrier_arrive_at(Barrier* barrier, int rank) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(cluster_address(barrier, rank))
                  : "memory");
+}
+
+// The same where no values pass, only room for them: what this thread has read there has arrived. Nothing is to be made visible to
+// other blocks, which would hold the thread up, and those that wait do so with mbarrier_wait.
+__device__ __forceinline__ void mbarrier_free_at(Barrier* barrier, int rank) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(cluster_address(barrier, rank)) : "memory");
 }
 
 // As mbarrier_wait, where other blocks arrive.

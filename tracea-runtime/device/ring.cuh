@@ -1,7 +1,9 @@
-// What a producer does once the copies into a ring's slot are issued.
+// What a producer does once the copies into a ring's slot are issued, and consumers once they have read one that blocks fill together.
 #pragma once
 
+#include "tracea/cluster.cuh"
 #include "tracea/cp_async.cuh"
+#include "tracea/layout.cuh"
 #include "tracea/mbarrier.cuh"
 
 namespace tracea {
@@ -18,6 +20,13 @@ __device__ __forceinline__ void publish(Barrier* full) {
         cp_async_wait<0>();
         mbarrier_arrive(full);
     }
+}
+
+// A warp's arrival at `empty` of each of the cluster's blocks, all of which write into this slot: by its first lanes, one a block.
+template <int BLOCKS>
+__device__ __forceinline__ void release_in_cluster(Barrier* empty) {
+    const int lane = lane_index();
+    if (lane < BLOCKS) mbarrier_free_at(empty, lane);
 }
 
 }  // namespace tracea

@@ -3,7 +3,7 @@
 use super::{Emitter, tile_name};
 use crate::nest::{AxisId, AxisKind, Extent};
 use crate::program::layout::LayoutKind;
-use crate::program::{ParamType, Premise};
+use crate::program::{Cluster, ParamType, Premise};
 
 impl Emitter<'_> {
     /// Tensors that do not lie as the kernel declares them.
@@ -21,6 +21,10 @@ impl Emitter<'_> {
         self.out.line(format!("constexpr int THREADS = {};", program.threads));
         if let Some(producer) = &program.producer {
             self.out.line(format!("constexpr int PRODUCERS = {};", producer.threads));
+        }
+        if let Some(Cluster { blocks, .. }) = program.cluster {
+            self.out.line(format!("constexpr int CLUSTER = {blocks};"));
+            self.out.line("constexpr unsigned short CLUSTER_BLOCKS = (1 << CLUSTER) - 1;");
         }
         for (axis, block) in &program.blocks {
             if self.nest.axis(*axis).kind != AxisKind::Each {
@@ -165,20 +169,37 @@ impl Emitter<'_> {
 
     /// How many units of work there are: tiles, or parts of them.
     fn units(&mut self) {
-        let mut counts: Vec<String> =
-            self.program.grid.iter().map(|grid| parenthesised(&self.count(grid.axis))).collect();
+        let mut counts: Vec<String> = self.program.cluster.iter().map(|_| "CLUSTER".to_string()).collect();
+        counts.extend(self.program.grid.iter().map(|grid| parenthesised(&self.count(grid.axis))));
         counts.extend(self.program.split.iter().map(|split| split.parts.clone()));
         let units = if counts.is_empty() { "1".to_string() } else { counts.join(" * ") };
         self.out.line(format!("const int units = {units};"));
     }
 
-    /// Blocks along a grid axis.
+    fn is_clustered(&self, axis: AxisId) -> bool {
+        self.program.cluster.is_some_and(|cluster| cluster.axis == axis)
+    }
+
+    /// Blocks along a grid axis, or clusters.
     fn count(&self, axis: AxisId) -> String {
+        if self.is_clustered(axis) {
+            let name = self.block_name(axis);
+            return format!("({} + CLUSTER * {name} - 1) / (CLUSTER * {name})", self.extent(axis));
+        }
         match self.nest.axis(axis).kind {
             AxisKind::Each if matches!(self.nest.axis(axis).extent, Extent::Dim(_)) => self.extent(axis),
             AxisKind::Each => format!("({})", self.extent(axis)),
             _ => format!("({} + {name} - 1) / {name}", self.extent(axis), name = self.block_name(axis)),
         }
+    }
+
+    /// Where this block's tile begins along an axis, by its position there, or its cluster's.
+    fn first_coordinate(&mut self, axis: AxisId, position: &str) {
+        let (name, block) = (self.axis_name(axis), self.block_name(axis));
+        self.out.line(match self.is_clustered(axis) {
+            true => format!("const int {name}0 = ({position} * CLUSTER + rank) * {block};"),
+            false => format!("const int {name}0 = {position} * {block};"),
+        });
     }
 
     /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.
@@ -194,40 +215,45 @@ impl Emitter<'_> {
                     self.out.line(format!("int block = {};", split.tile));
                 }
             }
+            None if program.cluster.is_some() => {
+                // Units of a cluster are neighbours: grids are whole clusters, and a block keeps its rank.
+                self.out.line(format!("const int rank = {unit} % CLUSTER;"));
+                self.out.line(format!("int block = {unit} / CLUSTER;"));
+            }
             None if !program.grid.is_empty() => self.out.line(format!("int block = {unit};")),
             None => {}
         }
         if program.grid.is_empty() {
             return;
         }
-        let count = |axis: AxisId, this: &Self| this.count(axis);
         let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
         if let Some(raster) = program.raster {
             let (Some(inner), Some(outer)) = (axes.pop(), axes.pop()) else { return };
-            let (inner_name, outer_name) = (self.axis_name(inner), self.axis_name(outer));
-            let (inner_count, outer_count) = (count(inner, self), count(outer, self));
-            self.out.line(format!("const int {outer_name}_blocks = {outer_count};"));
-            self.out.line(format!("const int {inner_name}_blocks = {inner_count};"));
+            let [rows, cols] = [outer, inner].map(|axis| {
+                let what = if self.is_clustered(axis) { "clusters" } else { "blocks" };
+                let name = format!("{}_{what}", self.axis_name(axis));
+                self.out.line(format!("const int {name} = {};", self.count(axis)));
+                name
+            });
             self.out.line(format!(
-                "const BlockPosition at = grouped<{}>(block % ({outer_name}_blocks * {inner_name}_blocks), {outer_name}_blocks, {inner_name}_blocks);",
-                raster
+                "const BlockPosition at = grouped<{raster}>(block % ({rows} * {cols}), {rows}, {cols});"
             ));
             if !axes.is_empty() {
-                self.out.line(format!("block /= {outer_name}_blocks * {inner_name}_blocks;"));
+                self.out.line(format!("block /= {rows} * {cols};"));
             }
-            self.out.line(format!("const int {outer_name}0 = at.row * {};", self.block_name(outer)));
-            self.out.line(format!("const int {inner_name}0 = at.col * {};", self.block_name(inner)));
+            self.first_coordinate(outer, "at.row");
+            self.first_coordinate(inner, "at.col");
         }
         while let Some(axis) = axes.pop() {
             let name = self.axis_name(axis);
-            let total = count(axis, self);
+            let total = self.count(axis);
             let index =
                 if axes.is_empty() { "block".to_string() } else { format!("block % {}", parenthesised(&total)) };
             if self.nest.axis(axis).kind == AxisKind::Each {
                 self.out.line(format!("const int {name} = {index};"));
             } else {
                 let index = if axes.is_empty() { index } else { format!("({index})") };
-                self.out.line(format!("const int {name}0 = {index} * {};", self.block_name(axis)));
+                self.first_coordinate(axis, &index);
             }
             if !axes.is_empty() {
                 self.out.line(format!("block /= {};", parenthesised(&total)));

@@ -25,7 +25,8 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         entry: program.entry.clone(),
         threads: program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads),
         persistent: program.persistent,
-        cluster: 1,
+        cluster: program.cluster.map_or(1, |cluster| cluster.blocks),
+        paired: program.cluster.and_then(|cluster| program.grid.iter().position(|grid| grid.axis == cluster.axis)),
         shared_bytes: program.shared_bytes,
         split: program.split.as_ref().map(|split| Split { part_bytes: 4 * split.floats, most_parts: split.most_parts }),
         kept: program.kept.as_ref().map(|rows| Kept {

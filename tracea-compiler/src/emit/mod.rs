@@ -129,7 +129,11 @@ impl<'a> Emitter<'a> {
             }
             Stmt::Bulk { turn, copies } => self.bulk(turn, copies),
             Stmt::Release(turn) => {
-                self.out.line(format!("if (lane_index() == 0) mbarrier_arrive({});", self.barrier(turn, "empty")))
+                let barrier = self.barrier(turn, "empty");
+                self.out.line(match self.program.ring(turn.ring).joint {
+                    true => format!("release_in_cluster<CLUSTER>({barrier});"),
+                    false => format!("if (lane_index() == 0) mbarrier_arrive({barrier});"),
+                });
             }
             Stmt::Acquire(turn) => self.out.line(format!(
                 "mbarrier_wait({}, {} ^ 1);",

@@ -29,14 +29,15 @@ impl Emitter<'_> {
                 Some(bulk) => format!("{} ? 1 : PRODUCERS", program.condition(bulk).name),
             };
             self.out.line(format!("mbarrier_init({name}_full + stage, {arrivals});"));
-            self.out.line(format!("mbarrier_init({name}_empty + stage, THREADS / 32);"));
+            let releases = if ring.joint { "CLUSTER * THREADS / 32" } else { "THREADS / 32" };
+            self.out.line(format!("mbarrier_init({name}_empty + stage, {releases});"));
             self.out.dedent();
             self.out.line("}");
         }
         self.out.line("mbarrier_init_fence();");
         self.out.dedent();
         self.out.line("}");
-        self.out.line("__syncthreads();");
+        self.out.line(if program.cluster.is_some() { "cluster_sync();" } else { "__syncthreads();" });
         for counter in &program.counters {
             self.out.line(format!("int {counter} = 0;"));
         }
@@ -49,15 +50,26 @@ impl Emitter<'_> {
         self.out.indent();
         self.prefetch("threadIdx.x == THREADS", &loads);
         self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
-        if let Some(alone) = &producer.alone {
-            let all: Vec<&str> = alone.iter().map(|condition| program.condition(*condition).name.as_str()).collect();
-            self.out.line(format!("if constexpr ({}) {{", all.join(" && ")));
-            self.out.indent();
-            self.out.line("if (threadIdx.x != THREADS) return;");
-            self.out.dedent();
-            self.out.line("}");
+        let alone = producer.alone.as_ref().map(|all| {
+            let all: Vec<&str> = all.iter().map(|condition| program.condition(*condition).name.as_str()).collect();
+            all.join(" && ")
+        });
+        match alone {
+            // All threads meet those of the other blocks at the end.
+            Some(alone) if program.cluster.is_some() => {
+                let others = if alone.contains(' ') { format!("!({alone})") } else { format!("!{alone}") };
+                self.block(format!("if (threadIdx.x == THREADS || {others})"), &producer.body);
+            }
+            Some(alone) => {
+                self.out.line(format!("if constexpr ({alone}) {{"));
+                self.out.indent();
+                self.out.line("if (threadIdx.x != THREADS) return;");
+                self.out.dedent();
+                self.out.line("}");
+                self.stmts(&producer.body);
+            }
+            None => self.stmts(&producer.body),
         }
-        self.stmts(&producer.body);
         self.out.dedent();
         self.out.line("} else {");
         self.out.indent();
@@ -66,6 +78,9 @@ impl Emitter<'_> {
         self.stmts(&program.body);
         self.out.dedent();
         self.out.line("}");
+        if program.cluster.is_some() {
+            self.out.line("cluster_sync();");
+        }
     }
 
     /// Brings what TMA wants to know of tensors before it is first asked for them.
@@ -107,15 +122,22 @@ impl Emitter<'_> {
         let shared = self.program.shared(copy.shared);
         let panel = 128 / shared.dtype.bytes();
         let at: Vec<String> = copy.at.iter().rev().map(|at| self.int_text(at)).collect();
-        for part in 0..shared.cols / panel {
-            let base = self.slot(&shared.name, copy.slot.as_ref(), shared);
-            let to = if part == 0 { base } else { format!("{base} + {}", part * panel * shared.rows) };
+        let (mut base, mut panels) = (self.slot(&shared.name, copy.slot.as_ref(), shared), shared.cols / panel);
+        if let Some(part) = &copy.part {
+            base = format!("{base} + {}", self.int_text(&part.offset));
+            panels = part.panels;
+        }
+        for at_panel in 0..panels {
+            let to = if at_panel == 0 { base.clone() } else { format!("{base} + {}", at_panel * panel * shared.rows) };
             let mut at = at.clone();
-            if part > 0 {
-                at[0] = sum(std::mem::take(&mut at[0]), &(part * panel).to_string());
+            if at_panel > 0 {
+                at[0] = sum(std::mem::take(&mut at[0]), &(at_panel * panel).to_string());
             }
             let (map, at) = (&copy.map, at.join(", "));
             self.out.line(match &copy.form {
+                BulkForm::Box if copy.part.is_some() => {
+                    format!("tma_load_multicast({to}, {map}, {full}, CLUSTER_BLOCKS, {at});")
+                }
                 BulkForm::Box => format!("tma_load({to}, {map}, {full}, {at});"),
                 BulkForm::Window { offsets } => {
                     let offsets: Vec<String> = offsets.iter().rev().map(|offset| self.int_text(offset)).collect();

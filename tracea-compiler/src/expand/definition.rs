@@ -114,6 +114,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let (whole_vectors, persistent) = (variant.whole_vectors, variant.persistent);
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
+    let paired = option(variant.paired.map(number));
     let windows = variant.windows.iter().map(window);
     let relaid = variant.relaid.iter().map(|Relaid { tensor, last }| {
         let (tensor, last) = (number(*tensor), number(*last));
@@ -129,6 +130,7 @@ fn variant(variant: &Variant) -> TokenStream {
             threads: #threads,
             persistent: #persistent,
             cluster: #cluster,
+            paired: #paired,
             shared_bytes: #shared_bytes,
             kept: #kept,
             split: #split,

@@ -179,6 +179,28 @@ pub fn mentions(int: &Int, axis: AxisId) -> bool {
     found
 }
 
+/// Whether the index is another one in another block of the axis.
+pub fn depends_on(int: &Int, axis: AxisId) -> bool {
+    mentions(int, axis) || is_bound_of(int, axis)
+}
+
+fn is_bound_of(int: &Int, axis: AxisId) -> bool {
+    match int {
+        Int::BlockStart(a) | Int::BlockEnd(a) => *a == axis,
+        Int::Binary(_, a, b) => is_bound_of(a, axis) || is_bound_of(b, axis),
+        _ => false,
+    }
+}
+
+/// Whether all tiles take as long: then blocks may share them out beforehand, and each bring its next tile's operands while it
+/// writes out the last. Where loops have bounds of their own, a block that is done takes the next tile.
+pub fn steps_are_alike(block: &Block) -> bool {
+    block.stmts.iter().all(|stmt| match stmt {
+        Stmt::Loop(inner) => inner.from.is_none() && inner.until.is_none() && steps_are_alike(&inner.body),
+        _ => true,
+    })
+}
+
 /// Axes whose element coordinates a predicate reads.
 pub fn predicate_axes(predicate: &Predicate, each: &mut impl FnMut(AxisId)) {
     match predicate {

@@ -107,8 +107,11 @@ impl<'n> Lowering<'n> {
     }
 
     fn box_copy(&mut self, operand: &Resident, source: &Source, row_at: usize) -> BulkCopy {
+        let cut = self.cut(operand);
+        let rows = cut.map_or(source.rows, |cut| cut.rows);
         let boxes = Boxes { merged: 1, row_at, outer: source.outer, rows: operand.rows, cols: operand.cols };
-        let (map, at) = self.box_map(source.tensor, boxes, source.rows);
+        let (map, mut at) = self.box_map(source.tensor, boxes, rows);
+        let part = cut.map(|cut| self.part(cut, &mut at, row_at));
         BulkCopy {
             shared: operand.shared,
             slot: operand.slot.clone(),
@@ -116,6 +119,7 @@ impl<'n> Lowering<'n> {
             map,
             at,
             form: BulkForm::Box,
+            part,
         }
     }
 
@@ -161,7 +165,13 @@ impl<'n> Lowering<'n> {
             map,
             at,
             form: BulkForm::Window { offsets },
+            part: None,
         }
+    }
+
+    /// Whether TMA fetches the operand by boxes, where it can.
+    pub fn comes_by_boxes(&self, operand: &Resident) -> bool {
+        matches!(self.bulk_source(operand), Some(Source { form: Form::Box { .. }, .. }))
     }
 
     /// A tile as boxes that TMA writes.
@@ -238,7 +248,7 @@ impl<'n> Lowering<'n> {
     }
 
     /// Elements of a row that lie together in shared memory.
-    fn panel(&self, tensor: TensorId) -> u32 {
+    pub fn panel(&self, tensor: TensorId) -> u32 {
         panel(self.nest.tensor(tensor).dtype)
     }
 }

@@ -224,7 +224,7 @@ impl Lowering<'_> {
         let first = at.pop()?;
         at.push(first.plus(IntText::name("panel").times(cols)));
         let slot = Some(count.slot.clone());
-        let copy = BulkCopy { shared, slot, tensor: *tensor, map, at, form: BulkForm::Box };
+        let copy = BulkCopy { shared, slot, tensor: *tensor, map, at, form: BulkForm::Box, part: None };
         Some(Fetch { load, stored: epilogue.stored, panels, condition, ring, count, copy })
     }
 

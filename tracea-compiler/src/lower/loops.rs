@@ -16,7 +16,7 @@
 //! between them. Operands that no loop variable moves are copied once, before the ring starts.
 
 use super::Lowering;
-use super::analysis::{OperandSource, is_tiled, mentions};
+use super::analysis::{OperandSource, depends_on, is_tiled};
 use super::params::{blocks_name, divisor_name, extent_dims};
 use super::roles::{Role, step_loop};
 use super::streams::Stream;
@@ -341,9 +341,7 @@ impl Lowering<'_> {
     pub fn moves(&self, resident: &Resident, axes: &[AxisId]) -> bool {
         let Op::Load { index, .. } = &self.nest.value(resident.load).op else { return true };
         axes.iter().any(|axis| {
-            resident.rows == *axis
-                || resident.cols == *axis
-                || index.iter().any(|int| mentions(int, *axis) || block_bound(int, *axis))
+            resident.rows == *axis || resident.cols == *axis || index.iter().any(|int| depends_on(int, *axis))
         })
     }
 
@@ -364,14 +362,6 @@ impl Lowering<'_> {
 
 pub fn less(name: &str, limit: &str) -> IntText {
     IntText::Less(Box::new(IntText::name(name)), Box::new(IntText::name(limit)))
-}
-
-fn block_bound(int: &Int, axis: AxisId) -> bool {
-    match int {
-        Int::BlockStart(a) | Int::BlockEnd(a) => *a == axis,
-        Int::Binary(_, a, b) => block_bound(a, axis) || block_bound(b, axis),
-        _ => false,
-    }
 }
 
 /// The loop and the loops that each hold nothing else: they run as one, unless an inner one's bounds depend on an outer one.

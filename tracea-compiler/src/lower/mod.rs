@@ -12,6 +12,7 @@
 //! - `split` shares the terms of a sum out among blocks;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
+//! - `clusters` finds the tiles that neighbouring blocks fetch for each other;
 //! - `dots`, `stores` place products and results, `epilogue` the tiles that results take in on their way out;
 //! - `crate::program::shared` and `crate::program::order` then lay out shared memory and place barriers and fences.
 
@@ -19,6 +20,7 @@ mod access;
 mod ahead;
 pub mod analysis;
 mod bulk;
+mod clusters;
 mod domains;
 mod dots;
 mod edges;
@@ -43,7 +45,7 @@ use crate::plan::Cost;
 use crate::program::{self, Producer, Program, Stmt, VarId, order, pressure, shared};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
-use analysis::Facts;
+use analysis::{Facts, steps_are_alike};
 pub use params::extent_dims;
 use relaid::Laid;
 use roles::Role;
@@ -187,6 +189,11 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     let mut lowering = Lowering::new(nest, facts, schedule, role)?;
     lowering.prepare_split();
     lowering.block(&nest.body)?;
+    if let Some(axis) = schedule.cluster
+        && !lowering.program.rings.iter().any(|ring| ring.joint)
+    {
+        return Err(schedule::cluster::nothing_shared(nest, axis));
+    }
     let (sites, fetches, mut scratch, turns) = (lowering.sites, lowering.fetches, lowering.scratch, lowering.turns);
     let mut program = Program { body: lowering.out, relaid: relaid.clone(), ..lowering.program };
     if role == Role::Consumer {
@@ -230,15 +237,6 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     shared::plan(&mut program, scratch);
     order::place(&mut program);
     Ok(program)
-}
-
-/// Whether all tiles take as long: then blocks may share them out beforehand, and each bring its next tile's operands while it
-/// writes out the last. Where loops have bounds of their own, a block that is done takes the next tile.
-fn steps_are_alike(block: &Block) -> bool {
-    block.stmts.iter().all(|stmt| match stmt {
-        NestStmt::Loop(inner) => inner.from.is_none() && inner.until.is_none() && steps_are_alike(&inner.body),
-        _ => true,
-    })
 }
 
 /// All units of work that are this block's.
@@ -303,7 +301,7 @@ impl<'a> Lowering<'a> {
         let skipped = analysis::operand_only(nest, facts);
         let domains = domains::Domains::choose(nest, facts, schedule, &skipped)?;
         let names = names::Names::new(nest);
-        let program = params::start(nest, schedule, &domains, &names);
+        let program = params::start(nest, facts, schedule, &domains, &names);
         let mut home = BTreeMap::new();
         analysis::homes(&nest.body, &mut 0, &mut home);
         Ok(Lowering {

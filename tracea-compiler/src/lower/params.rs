@@ -1,15 +1,18 @@
 //! Kernel parameters: pointers, strides, extents, scalars and precomputed divisors, as far as the code reads them.
 
+use super::analysis::Facts;
 use super::domains::Domains;
 use super::names::Names;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, TensorId};
 use crate::plan;
-use crate::program::{self, Access, BulkForm, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt};
-use crate::schedule::Schedule;
+use crate::program::{
+    self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt,
+};
+use crate::schedule::{Schedule, cluster};
 use std::collections::BTreeSet;
 
 /// A program with everything but its statements.
-pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names) -> Program {
+pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains, names: &Names) -> Program {
     let blocks = nest
         .axes
         .iter()
@@ -19,7 +22,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
         kernel: nest.name.clone(),
         entry: entry(nest),
         target: schedule.target.name.to_string(),
-        schedule: schedule.text(nest),
+        schedule: schedule.text(nest, facts),
         file: nest.file.clone(),
         threads: schedule.threads(),
         persistent: false,
@@ -45,6 +48,7 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
             .map(|axis| GridAxis { axis: *axis, block: schedule.blocks[axis.index()].unwrap_or(1) })
             .collect(),
         raster: raster(nest, schedule),
+        cluster: schedule.cluster.map(|axis| Cluster { axis, blocks: cluster::BLOCKS }),
         layouts: domains.layouts.clone(),
         shared: Vec::new(),
         scratch: (0, 0),
@@ -65,7 +69,8 @@ pub fn start(nest: &Nest, schedule: &Schedule, domains: &Domains, names: &Names)
 fn raster(nest: &Nest, schedule: &Schedule) -> Option<u32> {
     let tiled = |axis: &AxisId| nest.axis(*axis).kind == AxisKind::Tiled;
     let [.., outer, inner] = &nest.grid[..] else { return None };
-    (schedule.raster > 1 && tiled(outer) && tiled(inner)).then_some(schedule.raster)
+    let together = if schedule.cluster == Some(*outer) { cluster::BLOCKS } else { 1 };
+    (schedule.raster > 1 && tiled(outer) && tiled(inner)).then_some((schedule.raster / together).max(1))
 }
 
 /// `attention_D64_causal`: the kernel and its instance.

@@ -57,7 +57,7 @@ impl Lowering<'_> {
                     let ring = RingId(self.program.rings.len() as u32);
                     let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&operand)));
                     self.promise("SYNCS");
-                    self.program.rings.push(Ring { name, stages: count.stages, bulk: None });
+                    self.program.rings.push(Ring { name, stages: count.stages, bulk: None, joint: false });
                     groups.push(Group { ring, operands: vec![operand], count: count.clone(), first, last });
                 }
             }
@@ -88,7 +88,9 @@ impl Lowering<'_> {
         if let Some(premises) = self.bulk_premises(group) {
             let ring = &self.program.rings[group.ring.0 as usize];
             let condition = self.program.require(&format!("{}_BULK", ring.name.to_uppercase()), premises);
-            self.program.rings[group.ring.0 as usize].bulk = Some(condition);
+            let joint = group.operands.iter().any(|operand| self.is_joint(operand));
+            let ring = &mut self.program.rings[group.ring.0 as usize];
+            (ring.bulk, ring.joint) = (Some(condition), joint);
         }
     }
 
@@ -273,6 +275,9 @@ impl Lowering<'_> {
         // Code for tensors that TMA can fetch holds nothing of the other way.
         self.program.promised_sass = promised;
         self.promise("UTMALDG");
+        if bulk.iter().any(|copy| copy.part.is_some()) {
+            self.promise(".MULTICAST");
+        }
         if bulk.iter().any(|copy| matches!(copy.form, BulkForm::Window { .. })) {
             self.promise(".IM2COL");
         }

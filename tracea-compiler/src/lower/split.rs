@@ -80,7 +80,8 @@ impl Lowering<'_> {
 
     /// Makes room for the parts, before anything counts the loop's steps.
     pub fn prepare_split(&mut self) {
-        let Some((outer, ops)) = find(self.nest) else { return };
+        // Blocks of a cluster share out tiles.
+        let Some((outer, ops)) = find(self.nest).filter(|_| self.schedule.cluster.is_none()) else { return };
         let [part, parts, workspace, arrived] =
             ["part", "parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
         for (name, ty, arg) in [

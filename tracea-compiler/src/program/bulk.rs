@@ -39,6 +39,16 @@ pub struct BulkCopy {
     /// Where the first panel begins, for each tensor axis.
     pub at: Vec<IntText>,
     pub form: BulkForm,
+    /// Where the tile is the same for all blocks of a cluster: what this one fetches, for all of them.
+    pub part: Option<BulkPart>,
+}
+
+/// A part of a tile, by the block's rank: `at` is where it begins in the tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BulkPart {
+    pub panels: u32,
+    /// Elements from the tile's first to the part's.
+    pub offset: IntText,
 }
 
 #[derive(Clone, Debug, PartialEq)]

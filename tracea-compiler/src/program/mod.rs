@@ -15,7 +15,7 @@ pub mod shared;
 
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
-pub use bulk::{BulkCopy, BulkForm, BulkStore, Condition, ConditionId, Premise};
+pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Premise};
 pub use int_text::{Divisor, IntText};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
@@ -51,8 +51,9 @@ pub struct Program {
     /// What the parameters that describe windows to TMA are made of.
     pub windows: Vec<plan::Window>,
     pub grid: Vec<GridAxis>,
-    /// Where blocks of the grid's two innermost axes are visited in groups: so many along the outer one.
+    /// Where blocks of the grid's two innermost axes are visited in groups: so many along the outer one, or so many clusters.
     pub raster: Option<u32>,
+    pub cluster: Option<Cluster>,
     pub layouts: Vec<Layout>,
     pub shared: Vec<Shared>,
     /// Where reductions and exchanges pass values between warps: offset and size in bytes.
@@ -73,6 +74,14 @@ pub struct Program {
     /// Tensors whose alignment narrows the vectors of threads' neighbouring columns.
     pub narrowing: Vec<TensorId>,
     pub promised_sass: Vec<String>,
+}
+
+/// Blocks that run side by side and take tiles that are neighbours along an axis of the grid, by their rank; where these are an odd
+/// number, the last one lies outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    pub axis: AxisId,
+    pub blocks: u32,
 }
 
 /// A warpgroup that only copies.
@@ -165,6 +174,8 @@ pub struct Ring {
     pub stages: u32,
     /// Where TMA fills it; `None` where it never does.
     pub bulk: Option<ConditionId>,
+    /// Its slots are filled for all blocks of the cluster together, and so are free again when all of them have released them.
+    pub joint: bool,
 }
 
 /// Which slot of a ring, the parity of its current round, and whose tiles pass by it.

@@ -1,6 +1,6 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
-use super::{Access, AccessForm, BulkCopy, BulkForm, Domain, Kept, Operand, Program, Scope, Stmt, StoreWay};
+use super::{Access, AccessForm, BulkCopy, BulkForm, Cluster, Domain, Kept, Operand, Program, Scope, Stmt, StoreWay};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -23,6 +23,9 @@ impl fmt::Display for Program {
                 None => format!("at {}", shared.offset),
             };
             writeln!(f, "shared {} = {} {rows}x{cols} x{stages} {place}", shared.name, shared.dtype.name())?;
+        }
+        if let Some(Cluster { axis, blocks }) = self.cluster {
+            writeln!(f, "clusters of {blocks} along {}", self.names.axes[axis.index()])?;
         }
         if let Some(rows) = &self.kept {
             let tiles: Vec<String> =
@@ -102,7 +105,10 @@ impl Program {
                     continue;
                 }
                 Stmt::WaitFull(turn) => write!(f, "wait full {}", self.ring(turn.ring).name)?,
-                Stmt::Release(turn) => write!(f, "release {}", self.ring(turn.ring).name)?,
+                Stmt::Release(turn) => {
+                    let ring = self.ring(turn.ring);
+                    write!(f, "release {}{}", ring.name, if ring.joint { " in all blocks" } else { "" })?
+                }
                 Stmt::Acquire(turn) => write!(f, "acquire {}", self.ring(turn.ring).name)?,
                 Stmt::Publish { turn, .. } => write!(f, "publish {}", self.ring(turn.ring).name)?,
                 Stmt::Bulk { turn, copies } => {
@@ -216,7 +222,8 @@ impl Program {
             BulkForm::Box => "boxes",
             BulkForm::Window { .. } => "windows",
         };
-        format!("{form} of {}", self.names.tensors[copy.tensor.index()])
+        let blocks = if copy.part.is_some() { " for all blocks" } else { "" };
+        format!("{form} of {}{blocks}", self.names.tensors[copy.tensor.index()])
     }
 
     fn operand(&self, operand: &Operand) -> String {

@@ -35,6 +35,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         stages: 4,
         raster: 8,
         resident: 1,
+        cluster: None,
         why: String::new(),
     };
     for (index, axis) in nest.axes.iter().enumerate() {

@@ -4,8 +4,8 @@
 //! cores' dense rate, operands arrive at a multiprocessor's share of L2's bandwidth. The launcher multiplies by the steps and by
 //! the waves that the grid takes, so that a tile that is too wide for the problem, or too few of them, shows.
 
-use super::Schedule;
 use super::target::Pipeline;
+use super::{Schedule, cluster};
 use crate::lower::analysis::{Facts, OperandSource, mentions};
 use crate::lower::extent_dims;
 use crate::nest::{AxisId, AxisKind, Block, Dtype, Nest, Op, Stmt};
@@ -46,8 +46,15 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
         let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
             .into_iter()
-            .filter(|(source, _)| matches!(source, OperandSource::Tensor { .. }))
-            .map(|(_, other)| block(other) * block(dot.k) * dot.dtype.bytes() / L2_BYTES)
+            .filter_map(|(source, other)| match source {
+                OperandSource::Tensor { load, .. } => Some((*load, other)),
+                OperandSource::Computed { .. } => None,
+            })
+            .map(|(load, other)| {
+                let shared = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, load, axis));
+                let fetching = if shared { cluster::BLOCKS } else { 1 };
+                block(other) * block(dot.k) * dot.dtype.bytes() / fetching / L2_BYTES
+            })
             .sum();
         let cycles = multiply.max(read).max(1);
         let latency = cycles + if schedule.target.pipeline == Pipeline::WarpRoles { TURN } else { 0 };

@@ -1,6 +1,7 @@
 //! Schedules: where they come from ([`spec`]: an attribute; [`choose`]: the compiler) and what they fix.
 
 pub mod choose;
+pub mod cluster;
 pub mod cost;
 pub mod layouts;
 pub mod spec;
@@ -26,6 +27,8 @@ pub struct Schedule {
     pub raster: u32,
     /// Blocks that a multiprocessor is to hold at a time: one begins or ends while another multiplies.
     pub resident: u32,
+    /// The grid axis along which the blocks of a cluster take neighbouring tiles, where there are clusters.
+    pub cluster: Option<AxisId>,
     /// `pinned`, or why the compiler chose it.
     pub why: String,
 }
@@ -67,7 +70,7 @@ impl Schedule {
     }
 
     /// As its attribute would be written.
-    pub fn text(&self, nest: &Nest) -> String {
+    pub fn text(&self, nest: &Nest, facts: &Facts) -> String {
         let mut parts = vec![self.target.name.to_string()];
         for (axis, block) in nest.axes.iter().zip(&self.blocks) {
             if let (AxisKind::Tiled, Some(block)) = (axis.kind, block) {
@@ -81,6 +84,9 @@ impl Schedule {
             Pipeline::CommitGroups => format!("warps = ({}, {})", self.warps.0, self.warps.1),
             Pipeline::WarpRoles => format!("consumers = {}", self.warps.0 / 4),
         });
+        if let Some(axis) = self.cluster {
+            parts.push(format!("cluster = {}", cluster::shape(facts, axis)));
+        }
         if self.raster > 1 && tiled_grid_axes(nest) >= 2 {
             parts.push(format!("raster = {}", self.raster));
         }
@@ -130,18 +136,8 @@ pub fn pinned(
                     format!("on {} warps come as warpgroups -- say consumers = 2", target.name),
                 ));
             }
-            "cluster" => match option.values[..] {
-                [1, 1] => {}
-                [m, n] if (1..=2).contains(&m) && (1..=2).contains(&n) && m * n <= 2 => {
-                    schedule.why = format!("pinned; cluster = ({m}, {n}) is noted, blocks do not share loads yet");
-                }
-                _ => {
-                    return Err(ScheduleError::about(
-                        "cluster",
-                        "a cluster is a pair such as (2, 1), at most 2 in all",
-                    ));
-                }
-            },
+            // Which tiles blocks share depends on their sizes.
+            "cluster" => {}
             "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),
             "warps" => match option.values[..] {
                 [m, n] if m.checked_mul(n).is_some_and(|warps| (1..=32).contains(&warps)) => schedule.warps = (m, n),
@@ -156,6 +152,9 @@ pub fn pinned(
                 }
             }
         }
+    }
+    if let Some(option) = spec.options.iter().find(|option| option.name == "cluster") {
+        schedule.cluster = cluster::pinned(nest, facts, &schedule, option)?;
     }
     Ok(schedule)
 }
@@ -194,6 +193,7 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
         ));
     }
     check_tiles(nest, facts, schedule)?;
+    cluster::check(nest, schedule)?;
     if schedule.target.pipeline == Pipeline::WarpRoles {
         return check_warpgroups(nest, facts, schedule);
     }

@@ -4,7 +4,7 @@
 use super::alignment::{Alignments, TMA_ALIGNMENT};
 use super::check::{Sizes, Tensors};
 use super::copies::Copies;
-use super::params::{blocks, shared_bytes};
+use super::params::{blocks, shared_bytes, tile_count};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::plan::{GridAxis, KernelDef, Variant};
 
@@ -101,7 +101,7 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
     };
     let whole = of(1);
     let Some(split) = variant.split else { return whole };
-    let tiles = count(variant.grid, sizes);
+    let tiles = tile_count(variant, sizes);
     let room = PARTS_BYTES / (tiles.max(1) * u64::from(split.part_bytes)).max(1);
     let steps = variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1);
     let most = if tiles <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
@@ -134,7 +134,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, parts: u64, a
     });
     let leaving = if variant.split.is_some() && parts > 1 { LEAVING } else { 0 };
     let latency = latency.max(copying).saturating_add(leaving);
-    let each = count(variant.grid, sizes).saturating_mul(parts).div_ceil(u64::from(capacity.multiprocessors));
+    let each = tile_count(variant, sizes).saturating_mul(parts).div_ceil(u64::from(capacity.multiprocessors));
     let by_shared = (capacity.block_shared_bytes + SHARED_OF_A_BLOCK)
         / (shared_bytes(variant, sizes, parts as u32) + SHARED_OF_A_BLOCK);
     let resident = u64::from(variant.cost.resident.min(by_shared).max(1));

@@ -86,14 +86,22 @@ pub(crate) fn shared_bytes(variant: &Variant, sizes: &Sizes, parts: u32) -> u32 
     variant.shared_bytes_with(variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, parts)))
 }
 
-/// Tiles of a launch; 0 where there is nothing to do.
+/// Tiles of a launch, with those outside that make whole clusters.
+pub(super) fn tile_count(variant: &Variant, sizes: &Sizes) -> u64 {
+    variant.grid.iter().enumerate().fold(1, |total: u64, (at, axis)| {
+        let blocks = blocks(axis, sizes);
+        let whole = if variant.paired == Some(at) { u64::from(variant.cluster.max(1)) } else { 1 };
+        total.saturating_mul(blocks.next_multiple_of(whole))
+    })
+}
+
+/// The same, checked; 0 where there is nothing to do.
 pub(super) fn tiles(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> Result<u32> {
-    let mut total = 1u64;
     for axis in variant.grid {
         let size = sizes.product(axis.dims);
         check_index(|| format!("an axis of `{kernel}`'s grid"), size)?;
-        total = total.saturating_mul(blocks(axis, sizes));
     }
+    let total = tile_count(variant, sizes);
     check_index(|| format!("the number of thread blocks of `{kernel}`"), total)?;
     Ok(total as u32)
 }
@@ -288,6 +296,11 @@ mod tests {
         assert_eq!(parameters.bytes(), expected);
         assert_eq!(tiles("k", &variant, &sizes).unwrap(), 2 * 5);
         assert_eq!(tiles("k", &variant, &Sizes::of(&[0, 5])).unwrap(), 0);
+        let paired = |axis| Variant { cluster: 2, paired: Some(axis), ..variant };
+        assert_eq!(tiles("k", &paired(0), &sizes).unwrap(), 2 * 5);
+        assert_eq!(tiles("k", &paired(1), &sizes).unwrap(), 2 * 6, "the last pair's second tile lies outside");
+        assert_eq!(tiles("k", &paired(0), &Sizes::of(&[0, 5])).unwrap(), 0);
+        let variant = paired(0);
         assert!(tiles("k", &variant, &Sizes::of(&[1 << 31, 5])).is_err());
         assert!(tiles("k", &variant, &Sizes::of(&[1 << 30, 1 << 10])).is_err());
     }

@@ -96,7 +96,7 @@ fn with_ring(offsets: [u32; 2], bulk: Option<ConditionId>, body: Vec<Stmt>) -> S
             ..Shared::new(name.into(), Dtype::F16, (16, 16), 1)
         })
         .collect();
-    program.rings = vec![Ring { name: "ready".into(), stages: 1, bulk }];
+    program.rings = vec![Ring { name: "ready".into(), stages: 1, bulk, joint: false }];
     program.require("BY_TMA", vec![Premise::Aligned(TensorId(0))]);
     program.body = body;
     place(&mut program);
