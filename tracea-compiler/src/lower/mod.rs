@@ -109,6 +109,7 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     for long in schedule::choose::by_long_rows(nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);
     }
+    portfolio.extend(by_pairs(nest, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
         while schedule::choose::narrow(nest, &facts, &mut narrower) {
@@ -122,6 +123,14 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
         }
     }
     Ok(portfolio)
+}
+
+/// The same schedule for pairs of blocks, where they have a tile to fetch for each other.
+fn by_pairs(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
+    let schedule = schedule::choose::by_pairs(nest, facts, schedule)?;
+    let program = lower(nest, facts, &schedule).ok()?;
+    let cost = schedule::cost::of(nest, facts, &schedule, &program);
+    (program.shared_bytes <= schedule.target.shared_limit).then_some(Lowered { program, schedule, cost })
 }
 
 /// The first of the portfolio.

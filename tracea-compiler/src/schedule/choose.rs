@@ -3,7 +3,7 @@
 //! A starting point that [`crate::lower`] then fits into shared memory: fewer stages first, then smaller loop blocks.
 
 use super::target::{Pipeline, Target};
-use super::{Schedule, known_extent};
+use super::{Schedule, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
 use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId};
 
@@ -378,6 +378,17 @@ pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opti
     }
     small.why = "one warpgroup a block, for few rows".into();
     Some(small)
+}
+
+/// The same schedule for pairs of blocks that fetch for each other; nothing where no product's tiles lie side by side, or where a
+/// product is another one's operand: then a step takes longer than its tiles' way.
+pub fn by_pairs(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    if schedule.target.pipeline != Pipeline::WarpRoles || tiled_grid_axes(nest) < 2 || has_chain(nest, facts) {
+        return None;
+    }
+    let axis = cluster::widest(nest, facts, schedule)?;
+    let why = "pairs of blocks that fetch for each other, for many tiles".into();
+    Some(Schedule { cluster: Some(axis), why, ..schedule.clone() })
 }
 
 /// The same schedule with half as wide columns along every axis that only widens a product; false where no block can shrink.

@@ -16,6 +16,10 @@ const COPIED_PIECES: u64 = 2;
 const MULTIPROCESSORS_OF_A_GROUP: u32 = 16;
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
+/// Of a kernel's time, in hundredths, what is left where blocks fetch for each other, once their tiles come in so many waves: before,
+/// waiting for each other takes as much.
+const LEFT_BY_PAIRS: u64 = 98;
+const WAVES_OF_PAIRS: u64 = 3;
 /// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
 /// block writes or reads in a cycle.
 const LEAVING: u64 = 1500;
@@ -128,13 +132,15 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, parts: u64, a
     }
     // Copying threads run beside the products.
     let by_threads = variant.cost.fetches.iter().filter(|fetch| alignments.get(fetch.tensor) < TMA_ALIGNMENT);
+    let by_tma = by_threads.clone().next().is_none();
     let copying = by_threads.fold(once, |copying, fetch| {
         let pieces = u64::from(fetch.bytes / alignments.get(fetch.tensor));
         copying.saturating_add((pieces / COPIED_PIECES).saturating_mul(steps_of(fetch.over)))
     });
     let leaving = if variant.split.is_some() && parts > 1 { LEAVING } else { 0 };
     let latency = latency.max(copying).saturating_add(leaving);
-    let each = tile_count(variant, sizes).saturating_mul(parts).div_ceil(u64::from(capacity.multiprocessors));
+    let (tiles, multiprocessors) = (tile_count(variant, sizes), u64::from(capacity.multiprocessors));
+    let each = tiles.saturating_mul(parts).div_ceil(multiprocessors);
     let by_shared = (capacity.block_shared_bytes + SHARED_OF_A_BLOCK)
         / (shared_bytes(variant, sizes, parts as u32) + SHARED_OF_A_BLOCK);
     let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
@@ -142,7 +148,11 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, parts: u64, a
         Some(split) if parts > 1 => JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES,
         _ => 0,
     };
-    each.div_ceil(resident).saturating_mul(latency).max(each.saturating_mul(work)).saturating_add(joining)
+    let all = each.div_ceil(resident).saturating_mul(latency).max(each.saturating_mul(work)).saturating_add(joining);
+    match variant.paired {
+        Some(_) if by_tma && tiles >= WAVES_OF_PAIRS * multiprocessors => all.saturating_mul(LEFT_BY_PAIRS) / 100,
+        _ => all,
+    }
 }
 
 #[cfg(test)]
@@ -228,6 +238,21 @@ mod tests {
         assert_eq!(at_a_time, [132, 132, 128, 128]);
         assert_eq!(H200.blocks_at_a_time(2, 8), 256);
         assert_eq!(Capacity { multiprocessors: 20, ..H200 }.blocks_at_a_time(1, 8), 16);
+    }
+
+    #[test]
+    fn pairs_that_fetch_for_each_other_are_for_many_tiles() {
+        let paired = Variant { cluster: 2, paired: Some(0), ..WIDE };
+        let cycles = |variant: &Variant, sizes, gap| says(variant, sizes, gap, false).cycles;
+        let both = |sizes, gap| (cycles(&paired, sizes, gap), cycles(&WIDE, sizes, gap));
+        let (pairs, single) = both([8192; 3], 0);
+        assert_eq!(pairs, single * LEFT_BY_PAIRS / 100);
+        let (pairs, single) = both([2048; 3], 0);
+        assert_eq!(pairs, single, "one wave");
+        let (pairs, single) = both([8192, 8192, 8191], 0);
+        assert_eq!(pairs, single, "threads copy, each block for itself");
+        let (pairs, single) = both([33 * 128, 4096, 4096], 0);
+        assert!(pairs > single, "33 rows of 16 tiles are 34 in pairs: five waves instead of four");
     }
 
     #[test]

@@ -1,6 +1,8 @@
+use crate::lower::lower_portfolio;
 use crate::plan::Arg;
 use crate::program::{Cluster, Program, Stmt};
-use crate::testing::{cuda, flat, gemm, lines, lowered, program};
+use crate::schedule::target::SM_90A;
+use crate::testing::{cuda, flat, gemm, lines, lowered, nest, program};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -186,4 +188,15 @@ fn blocks_whose_loops_end_apart_make_no_pairs() {
         }
     });
     assert!(message.starts_with("blocks of a cluster walk loops together, and one here has bounds of its own"));
+}
+
+#[test]
+fn the_portfolio_has_pairs_of_its_largest_tiles() {
+    let item = gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)));
+    let portfolio = lower_portfolio(&nest(item).0, &SM_90A).expect("a portfolio");
+    let paired: Vec<_> = portfolio.iter().filter(|lowered| lowered.program.cluster.is_some()).collect();
+    let [paired] = paired[..] else { panic!("{} with pairs", paired.len()) };
+    assert_eq!(paired.schedule.blocks, portfolio[0].schedule.blocks);
+    assert!(portfolio[0].program.split.is_some() && paired.program.split.is_none());
+    assert!(paired.program.promised_sass.contains(&".MULTICAST".to_string()));
 }
