@@ -146,6 +146,34 @@ pub fn attention_gated<B: Dim, H: Dim, S: Dim, T: Dim>(
     });
 }
 
+/// Neighbouring blocks of queries fetch keys and values for each other.
+#[kernel]
+#[schedule(sm_90a, i = 128, j = 128, stages = 2, consumers = 2, cluster = 2)]
+#[schedule(sm_90a, i = 64, j = 64, stages = 3, consumers = 1, cluster = 2)]
+pub fn attention_in_pairs<B: Dim, S: Dim, T: Dim>(
+    q: &Tensor<f16, (B, S, Const<128>)>,
+    k: &Tensor<f16, (B, T, Const<128>)>,
+    v: &Tensor<f16, (B, T, Const<64>)>,
+    o: &mut Tensor<f16, (B, S, Const<64>)>,
+    scale: f32,
+) {
+    tile!(for (b, i) in (each(B), S) {
+        let mut m = full::<f32>(i, f32::NEG_INFINITY);
+        let mut l = zeros::<f32>(i);
+        let mut acc = zeros::<f32>((i, ..));
+        tile!(for j in T {
+            let s = dot(q[(b, i, ..)], k[(b, j, ..)].t()) * scale;
+            let m_new = m.max(s.row_max());
+            let p = (s - m_new).exp();
+            let fade = (m - m_new).exp();
+            l = l * fade + p.row_sum();
+            acc = acc * fade + dot(p.to::<f16>(), v[(b, j, ..)]);
+            m = m_new;
+        });
+        o[(b, i, ..)] = (acc / l).to();
+    });
+}
+
 /// Queries, keys and values of one head after another.
 struct Heads<'a> {
     q: &'a Array,
@@ -231,6 +259,12 @@ const CROSS: Sizes = Sizes {
 const ONE_HEAD: Sizes = Sizes {
     fixed: &[&[0, 4, 4], &[1, 0, 4], &[2, 4, 0], &[1, 1, 1], &[2, 37, 131], &[1, 131, 17], &[2, 64, 64]],
     random: &[1..=2, 0..=140, 0..=140],
+};
+
+/// The same, up to more blocks than multiprocessors.
+const IN_PAIRS: Sizes = Sizes {
+    fixed: &[&[0, 4, 4], &[1, 0, 4], &[2, 4, 0], &[1, 1, 1], &[2, 37, 531], &[1, 300, 17], &[140, 131, 24]],
+    random: &[1..=2, 0..=400, 0..=140],
 };
 
 /// Batch, positions, window.
@@ -329,5 +363,18 @@ pub fn subjects() -> Vec<Subject> {
             plain.into_iter().zip(opened).map(|(value, opened)| value.times(opened)).collect()
         })
     });
-    vec![alibi, window, capped, two_sizes, gated]
+    let in_pairs = Subject::new("attention_in_pairs", IN_PAIRS, |setting, visit| {
+        let [batch, queries, keys] = setting.sizes()?;
+        let (q, q_values) = setting.input::<f16, _>((batch, queries, Const::<128>))?;
+        let (k, k_values) = setting.input::<f16, _>((batch, keys, Const::<128>))?;
+        let (v, v_values) = setting.input::<f16, _>((batch, keys, Const::<64>))?;
+        let mut o = setting.output::<f16, _>((batch, queries, Const::<64>))?;
+        let scale = 0.088;
+        visit(attention_in_pairs(&*q.view()?, &*k.view()?, &*v.view()?, &mut *o.view_mut()?, scale))?;
+        Outcome::new(o, move || {
+            Heads { q: &q_values, k: &k_values, v: &v_values, rounding: F16 }
+                .reference(|_, _, _, product| Some(product.times(f64::from(scale))))
+        })
+    });
+    vec![alibi, window, capped, two_sizes, gated, in_pairs]
 }

@@ -26,6 +26,7 @@ mod masked_softmax;
 mod moments;
 #[path = "../kernels/nvrtc.rs"]
 mod nvrtc;
+mod pairs;
 mod reductions;
 mod rms_gemm;
 mod rounding;
@@ -63,6 +64,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(low_rank::subjects());
     all.extend(masked_softmax::subjects());
     all.extend(moments::subjects());
+    all.extend(pairs::subjects());
     all.extend(reductions::subjects());
     all.extend(rms_gemm::subjects());
     all.extend(row_sums::subjects());

@@ -109,7 +109,7 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     for long in schedule::choose::by_long_rows(nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);
     }
-    portfolio.extend(by_pairs(nest, &facts, &narrower));
+    portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
         while schedule::choose::narrow(nest, &facts, &mut narrower) {
@@ -126,11 +126,10 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
 }
 
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other.
-fn by_pairs(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
-    let schedule = schedule::choose::by_pairs(nest, facts, schedule)?;
-    let program = lower(nest, facts, &schedule).ok()?;
-    let cost = schedule::cost::of(nest, facts, &schedule, &program);
-    (program.shared_bytes <= schedule.target.shared_limit).then_some(Lowered { program, schedule, cost })
+fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
+    let schedule = schedule::choose::by_pairs(&laid.nest, facts, schedule)?;
+    let program = lower(laid, facts, &schedule).ok()?;
+    (program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
 }
 
 /// The first of the portfolio.
