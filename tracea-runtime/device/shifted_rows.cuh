@@ -125,6 +125,14 @@ __device__ __forceinline__ Words<BYTES> either(bool which, const Words<BYTES>& y
 }
 
 template <int BYTES>
+__device__ __forceinline__ Words<BYTES> of_lane_behind(const Words<BYTES>& v, int lanes) {
+    Words<BYTES> behind;
+#pragma unroll
+    for (int w = 0; w < BYTES / 4; ++w) behind.word[w] = __shfl_down_sync(0xffffffffu, v.word[w], 1, lanes);
+    return behind;
+}
+
+template <int BYTES>
 __device__ __forceinline__ Words<BYTES> of_lane_before(const Words<BYTES>& v, int lanes) {
     Words<BYTES> before;
 #pragma unroll

@@ -2,6 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent, Int};
+use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
 use crate::program::{Access, AccessForm, Copy, Domain, IntText, Kept, KeptTile, StoreWay, VarId};
 
@@ -86,27 +87,33 @@ impl Emitter<'_> {
     /// From what this thread keeps, as far as rows are kept.
     pub fn load_kept(&mut self, target: VarId, source: &Access, kept: &Kept) {
         let AccessForm::Contiguous { cols, .. } = source.form else { return };
-        let var = self.program.var(target);
         let id = match kept {
             Kept::Rows(id) => *id,
             Kept::Slot { stream, layout, slot } => {
-                let layout = &self.program.layout(*layout).name;
-                self.out.line(format!("load_kept<{layout}>({}, {});", var.name, self.slot_of(*stream, slot)));
-                return;
+                let slot = self.slot_of(*stream, slot);
+                return self.from_kept(target, source, *layout, &slot);
             }
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
-        let layout = &self.program.layout(tile.layout).name;
         let at = self.kept_column(&self.start(cols));
         self.out.line(format!("if ({at} < {}) {{", rows.columns));
         self.out.indent();
-        self.out.line(format!("load_kept<{layout}>({}, {});", var.name, self.kept_block(tile, &at)));
+        let block = self.kept_block(tile, &at);
+        self.from_kept(target, source, tile.layout, &block);
         self.out.dedent();
         self.out.line("} else {");
         self.out.indent();
         self.load(target, source);
         self.out.dedent();
         self.out.line("}");
+    }
+
+    fn from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str) {
+        let AccessForm::Contiguous { rows, cols } = source.form else { return };
+        let (layout, x) = (&self.program.layout(layout).name, &self.program.var(target).name);
+        let head = format!("load_kept<{layout}, {}>({x}, {block}, ", self.align(source));
+        let tail = format!(", {});", self.columns_left(cols));
+        self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }
 
     pub fn keep(&mut self, kept: &Kept, source: &Access) {
