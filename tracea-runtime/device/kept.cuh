@@ -16,8 +16,7 @@ struct KeptPieces {
     static __device__ __forceinline__ int offset(int r) { return static_cast<int>(threadIdx.x) * count + step(r); }
 };
 
-// global → what this thread keeps, by rows whose pointers are aligned to ALIGN bytes: of vectors that lie across chunks, the chunks
-// in which they begin (shifted_rows.cuh). Of each row, columns [0, valid_cols)
+// global → what this thread keeps, by rows whose pointers are aligned to ALIGN bytes. Of each row, columns [0, valid_cols)
 // exist; the others become 0. Where vectors can be as wide as pieces of 4 bytes or more, cp.async: commit and wait before load_kept.
 template <class L, int ALIGN, class T, class Rows>
 __device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) {
@@ -26,15 +25,11 @@ __device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) 
     constexpr int width = vector_bytes(ALIGN, Pieces::bytes, element_bytes), count = width / element_bytes;
     if constexpr (Chunks<L, T>::shifted(ALIGN)) {
         static_assert(Chunks<L, T>::bytes == Pieces::bytes, "kept as they are read");
-        const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
+        Words<Pieces::bytes> v[L::size / Pieces::count];
+        load_tile_shifted<L, ALIGN, T>(v, source, valid_cols);
 #pragma unroll
-        for (int r = 0; r < L::size; r += Pieces::count) {
-            const auto from = source(L::row(r));
-            const int col = L::col_base() + L::col_offset(L::col_slot(r));
-            const int past = past_chunk<Pieces::bytes>(from.pointer + col);
-            const int exist = from.valid ? min(max(valid_cols - col + past / element_bytes, 0), Pieces::count) : 0;
-            cp_async<Pieces::bytes>(to + Pieces::step(r) * element_bytes, from.pointer + col - past / element_bytes,
-                                    exist * element_bytes);
+        for (int n = 0; n < L::size / Pieces::count; ++n) {
+            store_words<Pieces::bytes>(kept + Pieces::offset(n * Pieces::count), v[n]);
         }
     } else if constexpr (width >= 4) {
         const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
@@ -68,28 +63,66 @@ __device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) 
     }
 }
 
-// What this thread keeps → registers, converted to the type of x. Where vectors lie across chunks, their ends come from the next lane,
-// and those of the last lane along a row from global memory. Whole warps come here, with what keep_tile was given.
-template <class L, int ALIGN, class T, class E, class Rows>
-__device__ __forceinline__ void load_kept(E (&x)[L::size], const T* kept, Rows source, int valid_cols) {
+// What this thread keeps → registers, converted to the type of x.
+template <class L, class T, class E>
+__device__ __forceinline__ void load_kept(E (&x)[L::size], const T* kept) {
     using Pieces = KeptPieces<L, T>;
 #pragma unroll
     for (int r = 0; r < L::size; r += Pieces::count) {
-        auto piece = load_words<Pieces::bytes>(kept + Pieces::offset(r));
-        if constexpr (Chunks<L, T>::shifted(ALIGN)) {
+        const auto piece = load_words<Pieces::bytes>(kept + Pieces::offset(r));
+#pragma unroll
+        for (int i = 0; i < Pieces::count; ++i) x[r + i] = to<E>(element<T>(piece, i));
+    }
+}
+
+// ---- what is kept to be loaded once: of vectors that lie across chunks (shifted_rows.cuh), the chunks in which they begin, so that
+// they come by cp.async too, and are put together when they are loaded
+
+template <class L, int ALIGN, class T, class Rows>
+__device__ __forceinline__ void keep_tile_once(T* kept, Rows source, int valid_cols) {
+    if constexpr (Chunks<L, T>::shifted(ALIGN)) {
+        using Pieces = KeptPieces<L, T>;
+        constexpr int element_bytes = static_cast<int>(sizeof(T));
+        static_assert(Chunks<L, T>::bytes == Pieces::bytes, "kept as they are read");
+        const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
+#pragma unroll
+        for (int r = 0; r < L::size; r += Pieces::count) {
+            const auto from = source(L::row(r));
+            const int col = L::col_base() + L::col_offset(L::col_slot(r));
+            const int before = past_chunk<Pieces::bytes>(from.pointer + col) / element_bytes;
+            const int exist = from.valid ? min(max(valid_cols - col + before, 0), Pieces::count) : 0;
+            cp_async<Pieces::bytes>(to + Pieces::step(r) * element_bytes, from.pointer + col - before, exist * element_bytes);
+        }
+    } else {
+        keep_tile<L, ALIGN>(kept, source, valid_cols);
+    }
+}
+
+// With what keep_tile_once was given. A vector's end comes from the next lane, and that of the last lane along a row from global
+// memory: whole warps come here.
+template <class L, int ALIGN, class T, class E, class Rows>
+__device__ __forceinline__ void load_kept_once(E (&x)[L::size], const T* kept, Rows source, int valid_cols) {
+    if constexpr (Chunks<L, T>::shifted(ALIGN)) {
+        using Pieces = KeptPieces<L, T>;
+        const bool last = lane_index() % L::lanes_along == L::lanes_along - 1;
+#pragma unroll
+        for (int r = 0; r < L::size; r += Pieces::count) {
             const auto from = source(L::row(r));
             const int col = L::col_base() + L::col_offset(L::col_slot(r));
             const T* const at = fixed_base(from.pointer + col);
             const int past = past_chunk<Pieces::bytes>(at), next = Pieces::count - past / static_cast<int>(sizeof(T));
-            auto upper = of_lane_behind(piece, L::lanes_along);
-            if (lane_index() % L::lanes_along == L::lanes_along - 1 && past != 0) {
+            const auto lower = load_words<Pieces::bytes>(kept + Pieces::offset(r));
+            auto upper = of_lane_behind(lower, L::lanes_along);
+            if (last && past != 0) {
                 const int exist = from.valid ? valid_cols - col - next : 0;
                 upper = exist >= Pieces::count ? load_words<Pieces::bytes>(at + next) : load_elements<T, Pieces::bytes>(at + next, exist);
             }
-            piece = bytes_from<ALIGN>(piece, upper, past);
-        }
+            const auto piece = bytes_from<ALIGN>(lower, upper, past);
 #pragma unroll
-        for (int i = 0; i < Pieces::count; ++i) x[r + i] = to<E>(element<T>(piece, i));
+            for (int i = 0; i < Pieces::count; ++i) x[r + i] = to<E>(element<T>(piece, i));
+        }
+    } else {
+        load_kept<L>(x, kept);
     }
 }
 

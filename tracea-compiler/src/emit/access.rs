@@ -91,7 +91,7 @@ impl Emitter<'_> {
             Kept::Rows(id) => *id,
             Kept::Slot { stream, layout, slot } => {
                 let slot = self.slot_of(*stream, slot);
-                return self.from_kept(target, source, *layout, &slot);
+                return self.from_kept(target, source, *layout, &slot, true);
             }
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
@@ -99,7 +99,7 @@ impl Emitter<'_> {
         self.out.line(format!("if ({at} < {}) {{", rows.columns));
         self.out.indent();
         let block = self.kept_block(tile, &at);
-        self.from_kept(target, source, tile.layout, &block);
+        self.from_kept(target, source, tile.layout, &block, tile.once);
         self.out.dedent();
         self.out.line("} else {");
         self.out.indent();
@@ -108,25 +108,29 @@ impl Emitter<'_> {
         self.out.line("}");
     }
 
-    fn from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str) {
+    fn from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str, once: bool) {
         let AccessForm::Contiguous { rows, cols } = source.form else { return };
         let (layout, x) = (&self.program.layout(layout).name, &self.program.var(target).name);
-        let head = format!("load_kept<{layout}, {}>({x}, {block}, ", self.align(source));
+        if !once {
+            return self.out.line(format!("load_kept<{layout}>({x}, {block});"));
+        }
+        let head = format!("load_kept_once<{layout}, {}>({x}, {block}, ", self.align(source));
         let tail = format!(", {});", self.columns_left(cols));
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }
 
     pub fn keep(&mut self, kept: &Kept, source: &Access) {
         let AccessForm::Contiguous { rows, cols } = source.form else { return };
-        let (layout, block) = match kept {
+        let (layout, block, once) = match kept {
             Kept::Rows(id) => {
                 let Some(tile) = self.program.kept(*id) else { return };
-                (tile.layout, self.kept_block(tile, &self.kept_column(&self.start(cols))))
+                (tile.layout, self.kept_block(tile, &self.kept_column(&self.start(cols))), tile.once)
             }
-            Kept::Slot { stream, layout, slot } => (*layout, self.slot_of(*stream, slot)),
+            Kept::Slot { stream, layout, slot } => (*layout, self.slot_of(*stream, slot), true),
         };
         let layout = &self.program.layout(layout).name;
-        let head = format!("keep_tile<{layout}, {}>({block}, ", self.align(source));
+        let function = if once { "keep_tile_once" } else { "keep_tile" };
+        let head = format!("{function}<{layout}, {}>({block}, ", self.align(source));
         let tail = format!(", {});", self.valid_cols(source, cols));
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }

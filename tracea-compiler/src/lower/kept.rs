@@ -52,7 +52,7 @@ impl Lowering<'_> {
                 values.extend(group.iter().map(|read| (read.value, Kept::Rows(KeptId(tiles.len())))));
                 let tensor = self.nest.tensor(read.tensor);
                 let name = self.names.fresh(&format!("{}_kept", tensor.name));
-                tiles.push(KeptTile { name, dtype: tensor.dtype, layout: read.layout });
+                tiles.push(KeptTile { name, dtype: tensor.dtype, layout: read.layout, once: group.len() == 1 });
             }
         }
         let bytes: u32 = tiles.iter().map(|tile| self.program.kept_bytes(tile)).sum();

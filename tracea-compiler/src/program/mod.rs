@@ -150,6 +150,8 @@ pub struct KeptTile {
     pub name: String,
     pub dtype: Dtype,
     pub layout: LayoutId,
+    /// Whether one loop alone reads it.
+    pub once: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
