@@ -91,7 +91,7 @@ impl Emitter<'_> {
             Kept::Rows(id) => *id,
             Kept::Slot { stream, layout, slot } => {
                 let slot = self.slot_of(*stream, slot);
-                return self.from_kept(target, source, *layout, &slot, true);
+                return self.load_from_kept(target, source, *layout, &slot, true);
             }
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
@@ -99,7 +99,7 @@ impl Emitter<'_> {
         self.out.line(format!("if ({at} < {}) {{", rows.columns));
         self.out.indent();
         let block = self.kept_block(tile, &at);
-        self.from_kept(target, source, tile.layout, &block, tile.once);
+        self.load_from_kept(target, source, tile.layout, &block, tile.once);
         self.out.dedent();
         self.out.line("} else {");
         self.out.indent();
@@ -108,7 +108,7 @@ impl Emitter<'_> {
         self.out.line("}");
     }
 
-    fn from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str, once: bool) {
+    fn load_from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str, once: bool) {
         let AccessForm::Contiguous { rows, cols } = source.form else { return };
         let (layout, x) = (&self.program.layout(layout).name, &self.program.var(target).name);
         if !once {
