@@ -13,11 +13,11 @@ use crate::plan::{Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
-const L2_BYTES: u32 = 52;
+const L2_BYTES: u32 = 54;
 /// Starting a block: barriers, the first tile's latency.
 const START: u32 = 1500;
 /// Between two steps of a block on its own: a wait for the slot, the first product's way through the tensor cores.
-const TURN: u32 = 50;
+const TURN: u32 = 100;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle.
 const BETWEEN_TILES: u32 = 600;
 const PACKED_ELEMENTS: u32 = 32;
@@ -66,8 +66,8 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
         });
     }
-    // Of what comes between two tiles, half is in the way of a block beside this one.
-    cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
+    // Of what comes between two tiles, most is in the way of a block beside this one.
+    cost.steps.push(StepCost { latency: 0, work: cost.once / 4 * 3, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule);
     cost
 }

@@ -20,8 +20,8 @@ pub(super) const MOST_COPIES: usize = 4;
 /// What `device/transpose.cuh` moves.
 const TRANSPOSED_BYTES: usize = 4;
 
-/// Bytes, read and written, that memory moves in a cycle for each multiprocessor: 3.5 TB/s of an H200 at 1.75 GHz.
-pub(super) const MOVED_BYTES: u64 = 15;
+/// Bytes, read and written, that copying moves in a cycle for each multiprocessor: 3.5 TB/s of an H200 at 1.75 GHz.
+const MOVED_BYTES: u64 = 15;
 /// Cycles from one kernel's end to the next one's full speed: 3 µs.
 const LAUNCH: u64 = 5000;
 

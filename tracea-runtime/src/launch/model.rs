@@ -3,7 +3,7 @@
 
 use super::alignment::{Alignments, TMA_ALIGNMENT};
 use super::check::{Sizes, Tensors};
-use super::copies::{Copies, MOVED_BYTES};
+use super::copies::Copies;
 use super::params::{blocks, shared_bytes, tile_count};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::plan::{GridAxis, KernelDef, Variant};
@@ -21,9 +21,12 @@ const LEFT_BY_PAIRS: u64 = 98;
 const WAVES_OF_PAIRS: u64 = 48;
 /// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
 /// block writes or reads in a cycle.
-const LEAVING: u64 = 1500;
-const JOINING: u64 = 1500;
+const LEAVING: u64 = 500;
+const JOINING: u64 = 2500;
 const JOINED_BYTES: u64 = 64;
+
+/// Bytes, read and written, that memory moves in a cycle for each multiprocessor beside products: 3.9 TB/s of an H200 at 1.75 GHz.
+const MEMORY_BYTES: u64 = 17;
 
 /// What of a device bears on that.
 #[derive(Clone, Copy)]
@@ -96,7 +99,7 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
         cycles: beside_memory(
             cycles_of(variant, sizes, capacity, parts, alignments),
             moved.saturating_add(part_bytes(variant, sizes, parts))
-                / (MOVED_BYTES * u64::from(capacity.multiprocessors)),
+                / (MEMORY_BYTES * u64::from(capacity.multiprocessors)),
         ),
         parts: parts as u32,
         realigns: false,
@@ -112,10 +115,10 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
     wanted.map(of).fold(whole, |best, next| if next.cycles < best.cycles { next } else { best })
 }
 
-/// What multiprocessors do and what memory moves go on at the same time, but not from the first to the last cycle: half of what takes
+/// What multiprocessors do and what memory moves go on at the same time, but not from the first to the last cycle: most of what takes
 /// less shows.
 fn beside_memory(cycles: u64, memory: u64) -> u64 {
-    cycles.max(memory).saturating_add(cycles.min(memory) / 2)
+    cycles.max(memory).saturating_add(cycles.min(memory).saturating_mul(7) / 10)
 }
 
 /// That all parts write and read.
@@ -266,10 +269,10 @@ mod tests {
 
     #[test]
     fn memory_bounds_what_few_rows_take() {
-        // 235 MB at 3.5 TB/s: 67 µs of 1.75 GHz, whatever multiprocessors do.
+        // 235 MB at 3.9 TB/s: 60 µs of 1.75 GHz, whatever multiprocessors do.
         let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16 });
         let few = says(&Variant { split, ..SMALL }, [16, 28672, 4096], 0, false);
-        assert!((117_000..180_000).contains(&few.cycles), "{}", few.cycles);
+        assert!((105_000..180_000).contains(&few.cycles), "{}", few.cycles);
         assert_eq!(few.parts, 1, "parts would be moved too");
         assert!(says(&Variant { split, ..SMALL }, [128, 4096, 4096], 0, false).parts > 1);
     }
