@@ -88,7 +88,6 @@ __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows sour
     static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
     using T = pointee<decltype(source(0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T)), pair = 2 * element_bytes;
-    __syncwarp();  // ptxas would find it out amid what is computed before, too
     const int lane = thread_index_anew() % 32, row = warp_index() * 16 + lane / 4, col = panel * (2 * REGISTERS) + lane % 4 * 2;
     const RowSource<T> rows[2] = {source(row), source(row + 8)};
     const int left = valid_cols - col;

@@ -125,11 +125,13 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     Ok(portfolio)
 }
 
-/// The same schedule for pairs of blocks, where they have a tile to fetch for each other.
+/// The same schedule for pairs of blocks, where they have a tile to fetch for each other. What a result takes in by way of a ring needs
+/// the registers that a pair's barriers take.
 fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
     let schedule = schedule::choose::by_pairs(&laid.nest, facts, schedule)?;
     let program = lower(laid, facts, &schedule).ok()?;
-    (program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
+    let hosted = program.shared.iter().any(|shared| shared.host.is_some());
+    (!hosted && program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
 }
 
 /// The first of the portfolio.
