@@ -255,21 +255,20 @@ __device__ __forceinline__ void load_cols_vec(E (&x)[L::col_size], Rows source, 
         for (int s = 0; s < L::col_size; ++s) x[s] = to<E>(element<T>(v[s / C::count], s % C::count));
         return;
     }
-    const int exist = valid_cols - L::col_base();
     if (WHOLE || count == 1 || valid_cols >= L::cols || valid_cols % count == 0) {
 #pragma unroll
         for (int s = 0; s < L::col_size; s += count) {
-            const int col = L::col_offset(s);
+            const int col = L::col_at(s);
             Words<width> v{};
-            if (from.valid && col < exist) v = load_words<width>(fixed_base(from.pointer + L::col_base()) + col);
+            if (from.valid && col < valid_cols) v = load_words<width>(from.pointer + col);
 #pragma unroll
             for (int i = 0; i < count; ++i) x[s + i] = to<E>(element<T>(v, i));
         }
     } else {
 #pragma unroll
         for (int s = 0; s < L::col_size; ++s) {
-            const int col = L::col_offset(s);
-            x[s] = from.valid && col < exist ? to<E>(from.pointer[L::col_base() + col]) : E{};
+            const int col = L::col_at(s);
+            x[s] = from.valid && col < valid_cols ? to<E>(from.pointer[col]) : E{};
         }
     }
 }

@@ -131,7 +131,8 @@ fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> 
     let schedule = schedule::choose::by_pairs(&laid.nest, facts, schedule)?;
     let program = lower(laid, facts, &schedule).ok()?;
     let hosted = program.shared.iter().any(|shared| shared.host.is_some());
-    (!hosted && program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
+    (!hosted && program.shared_bytes <= schedule.target.shared_limit)
+        .then(|| Lowered::of(laid, facts, schedule, program))
 }
 
 /// The first of the portfolio.
