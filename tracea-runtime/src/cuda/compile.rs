@@ -48,6 +48,9 @@ pub fn compile_variant(
     Request::new(kernel, instance, variant, specialization, architecture).compile()
 }
 
+/// The first NVRTC that keeps what it compiled: NVRTC documentation, "Caching".
+const HAS_A_CACHE: (u32, u32) = (12, 9);
+
 impl Request {
     pub fn new(
         kernel: &KernelDef,
@@ -93,7 +96,13 @@ impl Request {
     }
 
     pub fn compile(&self) -> Result<Compiled> {
-        match nvrtc()?.compile(&self.source, &self.file, HEADERS, &self.options)? {
+        let nvrtc = nvrtc()?;
+        let mut options = self.options.clone();
+        // What NVRTC itself has kept of an earlier process comes without the assembler's report.
+        if nvrtc.version()? >= HAS_A_CACHE {
+            options.push("-no-cache".to_owned());
+        }
+        match nvrtc.compile(&self.source, &self.file, HEADERS, &options)? {
             Ok(output) => Ok(Compiled { resources: report(&output.log), cubin: output.cubin, log: output.log }),
             Err(log) => Err(Error::Compile { kernel: self.kernel, arch: self.architecture.clone(), log }),
         }
