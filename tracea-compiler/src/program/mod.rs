@@ -7,6 +7,7 @@
 mod bulk;
 pub mod effects;
 mod int_text;
+mod kept;
 pub mod layout;
 pub mod order;
 pub mod pressure;
@@ -17,6 +18,7 @@ use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, 
 use crate::plan;
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Premise};
 pub use int_text::{Divisor, IntText};
+pub use kept::{Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
 
@@ -127,43 +129,6 @@ pub enum Part {
     Columns,
     Rows,
     Number,
-}
-
-/// Rows that loops walk through: each thread keeps what it reads of them in shared memory, as far as that has room, so that
-/// all of a row is under way at once, and read once. No thread looks at what another one keeps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeptRows {
-    /// One of the axes whose loops read the rows; all of them have the same extent and block.
-    pub axis: AxisId,
-    /// The parameter that says how many columns of each row are kept, in whole blocks.
-    pub columns: String,
-    /// The name of the first column that this block reads, where that is not 0.
-    pub origin: Option<String>,
-    /// At most so many blocks of columns.
-    pub most_blocks: u32,
-    pub tiles: Vec<KeptTile>,
-}
-
-/// What is kept of one tensor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeptTile {
-    pub name: String,
-    pub dtype: Dtype,
-    pub layout: LayoutId,
-    /// Whether one loop alone reads it.
-    pub once: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeptId(pub usize);
-
-/// Where a thread keeps its elements of a tile that it will load.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Kept {
-    /// Among the rows that loops walk through.
-    Rows(KeptId),
-    /// In the slot of a stream, until the step that loads it.
-    Slot { stream: SharedId, layout: LayoutId, slot: IntText },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,0 +1,43 @@
+//! What threads keep in shared memory, each for itself, from where it is brought to where it is loaded.
+
+use super::IntText;
+use super::layout::LayoutId;
+use super::shared::SharedId;
+use crate::nest::{AxisId, Dtype};
+
+/// Rows that loops walk through: each thread keeps what it reads of them in shared memory, as far as that has room, so that
+/// all of a row is under way at once, and read once. No thread looks at what another one keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptRows {
+    /// One of the axes whose loops read the rows; all of them have the same extent and block.
+    pub axis: AxisId,
+    /// The parameter that says how many columns of each row are kept, in whole blocks.
+    pub columns: String,
+    /// The name of the first column that this block reads, where that is not 0.
+    pub origin: Option<String>,
+    /// At most so many blocks of columns.
+    pub most_blocks: u32,
+    pub tiles: Vec<KeptTile>,
+}
+
+/// What is kept of one tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptTile {
+    pub name: String,
+    pub dtype: Dtype,
+    pub layout: LayoutId,
+    /// Whether one loop alone reads it.
+    pub once: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptId(pub usize);
+
+/// Where a thread keeps its elements of a tile that it will load.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kept {
+    /// Among the rows that loops walk through.
+    Rows(KeptId),
+    /// In the slot of a stream, until the step that loads it.
+    Slot { stream: SharedId, layout: LayoutId, slot: IntText },
+}
