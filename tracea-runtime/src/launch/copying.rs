@@ -2,25 +2,26 @@
 
 use super::check::Tensors;
 use super::copies::{Copies, Way};
-use super::realign::Realign;
-use super::transpose::Transpose;
-use crate::cuda::{Gpu, Room};
+use super::realign::{self, REALIGN};
+use super::transpose::{self, TRANSPOSE};
+use crate::cuda::{Gpu, Grid, LoadedKernel, Room};
 use crate::error::Result;
 use cudarc::driver::CudaStream;
+use std::ffi::c_void;
 
 /// Loaded code.
 #[derive(Clone, Copy)]
 pub(super) struct Copying {
-    realign: Option<Realign>,
-    transpose: Option<Transpose>,
+    realign: Option<&'static LoadedKernel>,
+    transpose: Option<&'static LoadedKernel>,
 }
 
 impl Copying {
     /// Of what these copies take.
     pub fn loaded(gpu: &Gpu, copies: &Copies) -> Result<Copying> {
         Ok(Copying {
-            realign: if copies.has_any(Way::Realigned) { Some(Realign::loaded(gpu)?) } else { None },
-            transpose: if copies.has_any(Way::Transposed) { Some(Transpose::loaded(gpu)?) } else { None },
+            realign: if copies.has_any(Way::Realigned) { Some(REALIGN.loaded(gpu)?) } else { None },
+            transpose: if copies.has_any(Way::Transposed) { Some(TRANSPOSE.loaded(gpu)?) } else { None },
         })
     }
 
@@ -35,14 +36,28 @@ impl Copying {
         tensors: &Tensors<'_>,
         room: &Room<'_>,
     ) -> Result<()> {
-        if let Some(transpose) = self.transpose {
-            // SAFETY: as the caller vouches.
-            unsafe { transpose.enqueue(stream, copies, tensors, room)? };
+        if let Some(kernel) = self.transpose {
+            let (table, blocks) = transpose::entries(copies, tensors, room.address());
+            // SAFETY: the kernel takes this table, whose addresses are valid as the caller vouches.
+            unsafe { by_table(kernel, stream, table, blocks)? };
         }
-        if let Some(realign) = self.realign {
-            // SAFETY: as the caller vouches.
-            unsafe { realign.enqueue(stream, copies, tensors, room)? };
+        if let Some(kernel) = self.realign {
+            let (table, blocks) = realign::entries(copies, tensors, room.address());
+            // SAFETY: the same.
+            unsafe { by_table(kernel, stream, table, blocks)? };
         }
         Ok(())
     }
+}
+
+/// # Safety
+///
+/// As [`Copying::enqueue`] asks, and the kernel's one parameter is of this layout.
+unsafe fn by_table<T>(kernel: &LoadedKernel, stream: &CudaStream, mut table: T, blocks: u32) -> Result<()> {
+    if blocks == 0 {
+        return Ok(());
+    }
+    let parameter: *mut c_void = (&raw mut table).cast();
+    // SAFETY: the driver reads the parameter before the call returns; the rest is as the caller vouches.
+    unsafe { kernel.enqueue(stream, Grid::of(blocks), &mut [parameter]) }
 }

@@ -5,11 +5,7 @@ use super::check::Tensors;
 use super::copies::{Copies, MOST_COPIES, Way};
 use super::outer_axes::OuterAxes;
 use super::params::FastDiv;
-use crate::cuda::{Gpu, Grid, LoadedKernel, Room};
-use crate::error::Result;
 use crate::tensor::{Layout, RawTensor};
-use cudarc::driver::CudaStream;
-use std::ffi::c_void;
 
 const THREADS: u32 = 256;
 /// 16-byte chunks of the copies that a block makes.
@@ -34,42 +30,15 @@ struct Entry {
 /// `Realignment` of `device/realign.cuh`.
 #[repr(C)]
 #[derive(Debug, Default)]
-struct Entries {
+pub(super) struct Entries {
     count: u32,
     entries: [Entry; MOST_COPIES],
 }
 
 const _: () = assert!(size_of::<Entry>() == 144 && size_of::<Entries>() == 584, "as the header lays them out");
 
-/// Loaded code.
-#[derive(Clone, Copy)]
-pub(super) struct Realign(&'static LoadedKernel);
-
-impl Realign {
-    pub fn loaded(gpu: &Gpu) -> Result<Realign> {
-        Ok(Realign(REALIGN.loaded(gpu)?))
-    }
-
-    /// # Safety
-    ///
-    /// The context is current, the tensors stay valid until the stream has run the launch and nothing writes them meanwhile, and the room
-    /// has as many bytes as the copies take.
-    pub unsafe fn enqueue(
-        self,
-        stream: &CudaStream,
-        copies: &Copies,
-        tensors: &Tensors<'_>,
-        room: &Room<'_>,
-    ) -> Result<()> {
-        let (mut entries, blocks) = entries(copies, tensors, room.address());
-        let parameter: *mut c_void = (&raw mut entries).cast();
-        // SAFETY: the kernel takes one parameter of this layout, whose addresses are valid as the caller vouches.
-        unsafe { self.0.enqueue(stream, Grid::of(blocks), &mut [parameter]) }
-    }
-}
-
 /// The table, and the blocks of the grid that covers it.
-fn entries(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Entries, u32) {
+pub(super) fn entries(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Entries, u32) {
     let (mut all, mut blocks) = (Entries::default(), 0);
     for (copied, slot) in copies.by(Way::Realigned).zip(&mut all.entries) {
         let Some(raw) = tensors.get(copied.tensor) else { continue };
