@@ -15,6 +15,7 @@ mod conv;
 mod cpu;
 mod dequantised;
 mod distances;
+mod elementwise;
 mod epilogues;
 #[path = "../kernels/expected.rs"]
 mod expected;
@@ -60,6 +61,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(conv::subjects());
     all.extend(dequantised::subjects());
     all.extend(distances::subjects());
+    all.extend(elementwise::subjects());
     all.extend(epilogues::subjects());
     all.extend(low_rank::subjects());
     all.extend(masked_softmax::subjects());

@@ -47,6 +47,9 @@ pub struct Variant {
     pub whole_vectors: bool,
     /// Tensors that the code reads laid anew: the launch copies them first.
     pub relaid: Vec<Relaid>,
+    /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
+    /// as their last axes, have no gaps along them.
+    pub merged: Vec<usize>,
     /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: Vec<Window>,

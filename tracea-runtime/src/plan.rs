@@ -114,6 +114,9 @@ pub struct Variant {
     pub whole_vectors: bool,
     /// Tensors that the code reads laid anew: the launch copies them first.
     pub relaid: &'static [Relaid],
+    /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
+    /// as their last axes, have no gaps along them.
+    pub merged: &'static [usize],
     /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: &'static [Window],
@@ -144,6 +147,7 @@ impl Variant {
             aligned: &[],
             whole_vectors: false,
             relaid: &[],
+            merged: &[],
             windows: &[],
             max_registers: 255,
             promised_sass: &[],

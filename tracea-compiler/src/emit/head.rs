@@ -16,6 +16,19 @@ impl Emitter<'_> {
         }
     }
 
+    /// Sizes that may not be those that the kernel declares.
+    pub(super) fn merged(&mut self) {
+        let dims: Vec<&str> = self.program.merged.iter().map(|dim| self.program.names.dims[*dim].as_str()).collect();
+        if let Some((_, outer)) = dims.split_last() {
+            let ones = "1, ".repeat(outer.len());
+            self.out.line(format!(
+                "// ({}) may come as ({ones}{}), where nothing lies between rows",
+                dims.join(", "),
+                dims.join(" * ")
+            ));
+        }
+    }
+
     pub(super) fn constants(&mut self) {
         let program = self.program;
         self.out.line(format!("constexpr int THREADS = {};", program.threads));

@@ -42,6 +42,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         relaid: program.relaid.clone(),
+        merged: program.merged.clone(),
         windows: program.windows.clone(),
         whole_vectors: program.whole_vectors,
         max_registers: register_limit(program),

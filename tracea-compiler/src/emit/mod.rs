@@ -42,6 +42,7 @@ impl<'a> Emitter<'a> {
         let program = self.program;
         self.out.line(format!("// {}: {}", program.kernel, program.schedule));
         self.relaid();
+        self.merged();
         match &program.producer {
             Some(_) => {
                 self.out.line(format!("#define TRACEA_TILE_THREADS {}", program.threads));

@@ -110,7 +110,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let (cluster, max_registers) =
         (Literal::u32_unsuffixed(variant.cluster), Literal::u32_unsuffixed(variant.max_registers));
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
-    let (aligned, cost) = (numbers(&variant.aligned), cost(&variant.cost));
+    let (aligned, merged, cost) = (numbers(&variant.aligned), numbers(&variant.merged), cost(&variant.cost));
     let (whole_vectors, persistent) = (variant.whole_vectors, variant.persistent);
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
@@ -140,6 +140,7 @@ fn variant(variant: &Variant) -> TokenStream {
             aligned: #aligned,
             whole_vectors: #whole_vectors,
             relaid: &[#(#relaid),*],
+            merged: #merged,
             windows: &[#(#windows),*],
             max_registers: #max_registers,
             promised_sass: &[#(#promised_sass),*],

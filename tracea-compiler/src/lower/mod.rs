@@ -6,6 +6,7 @@
 //! - `access` turns index expressions into rows and bounds checks;
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `kept` finds rows that several loops read, which threads then keep;
+//! - `merged` finds axes that the launch may walk as one;
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
@@ -27,6 +28,7 @@ mod edges;
 mod epilogue;
 mod kept;
 mod loops;
+pub mod merged;
 mod names;
 mod params;
 mod reductions;
@@ -105,7 +107,11 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     }
     let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
-    let mut portfolio = vec![first];
+    let mut portfolio = Vec::new();
+    if let Some(one_row) = schedule::choose::by_merged_axes(nest, &facts, &narrower) {
+        portfolio.push(fit(&laid, &facts, one_row)?);
+    }
+    portfolio.push(first);
     for long in schedule::choose::by_long_rows(nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);
     }
@@ -238,7 +244,9 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring
         // threads side by side. Turning takes vectors of 16 bytes.
         program.narrowing = if turns { Vec::new() } else { program.aligned.clone() };
-        program.whole_vectors = true;
+        program.merged = merged::merged_dims(nest, schedule);
+        // One long row has one end, which need not be that of a vector.
+        program.whole_vectors = program.merged.is_empty();
         program.resident = pressure::resident(&program);
     }
     if role == Role::Consumer {

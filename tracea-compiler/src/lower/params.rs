@@ -41,6 +41,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         blocks: blocks.collect(),
         params: all(nest, schedule, names),
         relaid: Vec::new(),
+        merged: Vec::new(),
         windows: Vec::new(),
         grid: nest
             .grid

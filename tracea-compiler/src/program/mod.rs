@@ -50,6 +50,8 @@ pub struct Program {
     pub params: Vec<Param>,
     /// Tensors that the launch lays anew; what stands here of their axes means those of the copies.
     pub relaid: Vec<plan::Relaid>,
+    /// Dims, outermost first, that the launch may take as one: tensors that have any have all of them, last and in this order.
+    pub merged: Vec<usize>,
     /// What the parameters that describe windows to TMA are made of.
     pub windows: Vec<plan::Window>,
     pub grid: Vec<GridAxis>,

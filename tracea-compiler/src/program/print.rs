@@ -13,6 +13,10 @@ impl fmt::Display for Program {
         for relaid in &self.relaid {
             writeln!(f, "copy of {}, its axis {} last", self.names.tensors[relaid.tensor], relaid.last)?;
         }
+        if !self.merged.is_empty() {
+            let dims: Vec<&str> = self.merged.iter().map(|dim| self.names.dims[*dim].as_str()).collect();
+            writeln!(f, "takes {} as one where nothing lies between", dims.join(" and "))?;
+        }
         for layout in &self.layouts {
             writeln!(f, "layout {} = {:?} {}x{}", layout.name, layout.kind, layout.rows, layout.cols)?;
         }

@@ -5,6 +5,7 @@
 use super::target::{Pipeline, Target};
 use super::{Schedule, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
+use crate::lower::merged::merged_axes;
 use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId};
 
 /// What an axis does in the nest's dots.
@@ -256,6 +257,24 @@ pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sche
         all.push(together(2, "two rows to a block, for long rows that share slices"));
     }
     all
+}
+
+/// The same kernel by rows of as many elements as tiles have, where the launch may take several axes as one: however short their rows
+/// are, or unaligned, memory is read in order.
+pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    let axes = merged_axes(nest).filter(|_| facts.dots.is_empty())?;
+    let (last, outer) = axes.split_last()?;
+    let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    let elements = axes.iter().map(block).product();
+    if nest.axis(*last).kind != AxisKind::Tiled || elements == block(last) {
+        return None;
+    }
+    let (rows, columns) = schedule.warps;
+    let why = "one row of all elements, where nothing lies between rows".into();
+    let mut merged = Schedule { warps: (1, rows * columns), why, ..schedule.clone() };
+    merged.blocks[last.index()] = Some(elements);
+    outer.iter().for_each(|axis| merged.blocks[axis.index()] = merged.blocks[axis.index()].map(|_| 1));
+    Some(merged)
 }
 
 /// Whether a loop reads a slice along its own axis.

@@ -7,7 +7,7 @@ use crate::plan::{Instance, KernelDef};
 use crate::tensor::RawTensor;
 
 /// Extents, and products of them, are `i32` in device code.
-const INDEX_LIMIT: u64 = i32::MAX as u64;
+pub(super) const INDEX_LIMIT: u64 = i32::MAX as u64;
 
 pub(super) type Tensors<'t> = List<&'t RawTensor, MAX_TENSORS>;
 pub(super) type Scalars = List<Scalar, MAX_SCALARS>;
@@ -26,6 +26,14 @@ impl Sizes {
 
     pub fn get(&self, dim: usize) -> usize {
         self.0.get(dim).copied().unwrap_or(1)
+    }
+
+    /// The same but for one of them.
+    pub fn with(mut self, dim: usize, size: usize) -> Sizes {
+        if let Some(slot) = self.0.get_mut(dim) {
+            *slot = size;
+        }
+        self
     }
 
     /// Product of some dims; saturates far above every limit.

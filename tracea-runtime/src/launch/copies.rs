@@ -8,7 +8,7 @@
 //! products by slower instructions.
 
 use super::alignment::{Alignments, TMA_ALIGNMENT};
-use super::arg::List;
+use super::arg::{List, MAX_TENSORS};
 use super::check::Tensors;
 use super::tensor_map::MOST_AXES;
 use crate::cuda::MOST_ROOM;
@@ -56,8 +56,8 @@ pub(super) enum Way {
     Transposed,
 }
 
-/// A launch's tensors, with copies in the place of those that are copied.
-pub(super) struct Replaced([Option<(usize, RawTensor)>; MOST_COPIES]);
+/// Tensors in the place of some of a launch's, by position.
+pub(super) struct Replaced([Option<RawTensor>; MAX_TENSORS]);
 
 impl Copied {
     pub fn way(&self) -> Way {
@@ -169,23 +169,32 @@ impl Copies {
 
     /// As tensors, where the room is at this address.
     pub(super) fn in_room(&self, address: u64, tensors: &Tensors<'_>) -> Replaced {
-        let mut replaced = Replaced([const { None }; MOST_COPIES]);
-        for (slot, Copied { tensor, layout, offset, .. }) in replaced.0.iter_mut().zip(self.iter()) {
-            *slot = tensors.get(tensor).map(|raw| {
+        let mut replaced = Replaced::none();
+        for Copied { tensor, layout, offset, .. } in self.iter() {
+            if let Some(raw) = tensors.get(tensor) {
                 let start = std::ptr::without_provenance_mut((address + offset) as usize);
-                (tensor, RawTensor::borrowing(raw.dtype(), layout, start, raw.device().clone()))
-            });
+                replaced.put(tensor, RawTensor::borrowing(raw.dtype(), layout, start, raw.device().clone()));
+            }
         }
         replaced
     }
 }
 
 impl Replaced {
+    pub fn none() -> Replaced {
+        Replaced([const { None }; MAX_TENSORS])
+    }
+
+    pub fn put(&mut self, position: usize, tensor: RawTensor) {
+        if let Some(slot) = self.0.get_mut(position) {
+            *slot = Some(tensor);
+        }
+    }
+
     pub fn among<'a>(&'a self, tensors: &Tensors<'a>) -> Tensors<'a> {
         let mut all = Tensors::new();
         for (position, tensor) in tensors.iter().enumerate() {
-            let copy = self.0.iter().flatten().find(|(copied, _)| *copied == position);
-            all.push(copy.map_or(tensor, |(_, copy)| copy));
+            all.push(self.0.get(position).and_then(Option::as_ref).unwrap_or(tensor));
         }
         all
     }

@@ -71,6 +71,11 @@ impl Launch<'_> {
             let _ =
                 writeln!(out, "  parts      {} of each tile's sum, one a block; the last one adds them up", plan.parts);
         }
+        if let Some(merged) = plan.merged {
+            let names = merged.dims().iter().filter_map(|dim| self.kernel.dims.get(*dim)).map(|def| def.name);
+            let names: Vec<&str> = names.collect();
+            let _ = writeln!(out, "  axes       {} as one of {}", names.join(" and "), merged.elements());
+        }
         let spilled = match loaded.local_bytes {
             0 => "none in memory".to_owned(),
             bytes => format!("{bytes} bytes in memory"),

@@ -16,6 +16,7 @@ mod copies;
 mod copying;
 mod explain;
 mod flush;
+mod merged;
 mod model;
 mod outer_axes;
 mod params;

@@ -4,6 +4,7 @@
 use super::alignment::{Alignments, TMA_ALIGNMENT};
 use super::check::{Sizes, Tensors};
 use super::copies::Copies;
+use super::merged::{Gapless, Merged};
 use super::params::{blocks, shared_bytes, tile_count};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::plan::{GridAxis, KernelDef, Variant};
@@ -54,6 +55,7 @@ pub(super) struct Operands<'a> {
     pub kernel: &'static KernelDef,
     pub tensors: &'a Tensors<'a>,
     pub alignments: Alignments,
+    pub gapless: Gapless,
     pub may_copy: bool,
 }
 
@@ -72,7 +74,9 @@ pub(super) fn prediction(
     capacity: Capacity,
     operands: &Operands<'_>,
 ) -> Option<Prediction> {
-    let Operands { kernel, tensors, alignments, may_copy } = *operands;
+    let Operands { kernel, tensors, alignments, gapless, may_copy } = *operands;
+    let merged = Merged::of(kernel, variant, sizes, &gapless);
+    let sizes = &merged.map_or(*sizes, |merged| merged.sizes(sizes));
     let moved = tensors.iter().map(|tensor| (tensor.layout().elements() * tensor.dtype().bytes()) as u64).sum();
     let with = |copies: &Copies, realigns: bool| {
         let alignments = copies.iter().fold(alignments, |all, copied| all.realigned(copied.tensor));
@@ -240,8 +244,8 @@ mod tests {
         let (a, b) = (tensor(m), tensor(n));
         let mut tensors = Tensors::new();
         [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
-        let alignments = Alignments::of(&tensors);
-        let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, may_copy };
+        let (alignments, gapless) = (Alignments::of(&tensors), Gapless::of(&tensors));
+        let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, gapless, may_copy };
         prediction(variant, &Sizes::of(&[m, n, k]), H200, &operands).unwrap()
     }
 
@@ -315,8 +319,8 @@ mod tests {
             let (a, b) = (elements(size, size), elements(size, size));
             let mut tensors = Tensors::new();
             [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
-            let alignments = Alignments::of(&tensors);
-            let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, may_copy };
+            let (alignments, gapless) = (Alignments::of(&tensors), Gapless::of(&tensors));
+            let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, gapless, may_copy };
             prediction(variant, &Sizes::of(&[size; 3]), H200, &operands).map(|said| said.cycles)
         };
         let (plain, relaid) = (of(&WIDE, 4096, true).unwrap(), of(&RELAID, 4096, true).unwrap());

@@ -3,6 +3,7 @@
 use super::Launch;
 use super::alignment::Alignments;
 use super::check::Sizes;
+use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
 use super::run::Checks;
 use crate::cuda::Gpu;
@@ -58,7 +59,8 @@ impl Launch<'_> {
 
     fn operands(&self, may_copy: bool) -> Operands<'_> {
         let alignments = Alignments::of(&self.tensors);
-        Operands { kernel: self.kernel, tensors: &self.tensors, alignments, may_copy }
+        let gapless = Gapless::of(&self.tensors);
+        Operands { kernel: self.kernel, tensors: &self.tensors, alignments, gapless, may_copy }
     }
 
     /// Why a variant that somebody asked for does not run.
@@ -145,6 +147,7 @@ fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes, operands: &Oper
         instance: *const Instance,
         sizes: Sizes,
         alignments: Alignments,
+        gapless: Gapless,
         may_copy: bool,
     }
     const REMEMBERED: u64 = 64;
@@ -152,8 +155,9 @@ fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes, operands: &Oper
     thread_local! {
         static LATELY: RefCell<[Ranked; REMEMBERED as usize]> = const { RefCell::new([const { None }; REMEMBERED as usize]) };
     }
-    let Operands { alignments, may_copy, .. } = *operands;
-    let asked = Asked { gpu: gpu.id, instance: std::ptr::from_ref(instance), sizes: *sizes, alignments, may_copy };
+    let Operands { alignments, gapless, may_copy, .. } = *operands;
+    let instance_at = std::ptr::from_ref(instance);
+    let asked = Asked { gpu: gpu.id, instance: instance_at, sizes: *sizes, alignments, gapless, may_copy };
     let mut hasher = DefaultHasher::new();
     asked.hash(&mut hasher);
     let at = (hasher.finish() % REMEMBERED) as usize;

@@ -4,8 +4,9 @@ use super::Launch;
 use super::alignment::{Alignments, alignment_of, row_alignment_of};
 use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
-use super::copies::Copies;
+use super::copies::{Copies, Replaced};
 use super::copying::Copying;
+use super::merged::{Gapless, Merged};
 use super::model::Capacity;
 use super::params::{Cut, Given, Parameters, shared_bytes, tiles};
 use super::pick::Picked;
@@ -41,6 +42,8 @@ pub(crate) struct Plan {
     pub grid: Grid,
     pub specialization: Specialization,
     pub windows: Windows,
+    /// Axes that the code takes as one.
+    pub merged: Option<Merged>,
     /// Of operands, made before the kernel runs.
     pub copies: Copies,
 }
@@ -130,7 +133,9 @@ impl Launch<'_> {
 
     fn plan_with(&self, checks: &Checks<'_>, gpu: &Gpu, picked: Picked, copies: Copies) -> Result<Plan> {
         let Picked { index: variant_index, variant, parts, .. } = picked;
-        let tiles = tiles(self.kernel.name, variant, &checks.sizes)?;
+        let merged = Merged::of(self.kernel, variant, &checks.sizes, &Gapless::of(&self.tensors));
+        let sizes = merged.map_or(checks.sizes, |merged| merged.sizes(&checks.sizes));
+        let tiles = tiles(self.kernel.name, variant, &sizes)?;
         let cluster = variant.cluster.max(1);
         let units = (tiles * parts).next_multiple_of(cluster);
         let blocks = match variant.persistent {
@@ -140,6 +145,8 @@ impl Launch<'_> {
         // Where the room is does not matter yet.
         let replaced = copies.in_room(0, &self.tensors);
         let tensors = replaced.among(&self.tensors);
+        let rows = merged.map_or_else(Replaced::none, |merged| merged.tensors(self.kernel, &tensors));
+        let tensors = rows.among(&tensors);
         let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
             if let Some(raw) = tensors.get(tensor) {
@@ -156,12 +163,12 @@ impl Launch<'_> {
                 specialization = specialization.aligned(tensor, alignment_of(raw).min(BY_THREADS));
             }
         }
-        let windows = Windows::of(variant.windows, &checks.sizes, &tensors, &self.scalars);
+        let windows = Windows::of(variant.windows, &sizes, &tensors, &self.scalars);
         for tensor in variant.windowed() {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
-        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &checks.sizes, parts) };
-        Ok(Plan { variant, variant_index, parts, grid, specialization, windows, copies })
+        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, parts) };
+        Ok(Plan { variant, variant_index, parts, grid, specialization, windows, merged, copies })
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
@@ -195,11 +202,13 @@ impl Launch<'_> {
             _ => Cut::WHOLE,
         };
         let replaced = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &self.tensors);
+        let tensors = replaced.among(&self.tensors);
+        let rows = plan.merged.map_or_else(Replaced::none, |merged| merged.tensors(self.kernel, &tensors));
         let mut parameters = Parameters::new();
         parameters.pack(&Given {
             variant: plan.variant,
-            sizes: &checks.sizes,
-            tensors: &replaced.among(&self.tensors),
+            sizes: &plan.merged.map_or(checks.sizes, |merged| merged.sizes(&checks.sizes)),
+            tensors: &rows.among(&tensors),
             scalars: &self.scalars,
             windows: &plan.windows,
             cut,

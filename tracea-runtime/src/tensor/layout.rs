@@ -96,6 +96,17 @@ impl Layout {
             })
     }
 
+    /// How many of the last axes are row-major without gaps among themselves; strides of axes of size 1 do not count.
+    pub fn gapless_axes(&self) -> usize {
+        let mut step = 1;
+        let fits = |&(size, stride): &(usize, usize)| {
+            let fits = size <= 1 || stride == step;
+            step *= size;
+            fits
+        };
+        self.axes().rev().take_while(fits).count()
+    }
+
     /// Whether the elements fill their reach: contiguous in some order of the axes.
     pub fn is_dense(&self) -> bool {
         self.elements() == self.reach() && self.is_injective()
