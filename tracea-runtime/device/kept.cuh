@@ -17,8 +17,9 @@ struct KeptPieces {
 };
 
 // global → what this thread keeps, by rows whose pointers are aligned to ALIGN bytes. Of each row, columns [0, valid_cols)
-// exist; the others become 0. Where vectors can be as wide as pieces of 4 bytes or more, cp.async: commit and wait before load_kept.
-template <class L, int ALIGN, class T, class Rows>
+// exist, WHOLE vectors of ALIGN bytes where the caller knows so; the others become 0. Where vectors can be as wide as pieces of 4 bytes
+// or more, cp.async: commit and wait before load_kept.
+template <class L, int ALIGN, bool WHOLE = false, class T, class Rows>
 __device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) {
     using Pieces = KeptPieces<L, T>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
@@ -34,7 +35,15 @@ __device__ __forceinline__ void keep_tile(T* kept, Rows source, int valid_cols) 
     } else if constexpr (width >= 4) {
         const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
         const auto place = [&](int r) { return to + Pieces::step(r) * element_bytes; };
-        if (valid_cols >= L::cols) {
+        if (WHOLE) {
+            const int exist = valid_cols - L::col_base();
+#pragma unroll
+            for (int r = 0; r < L::size; r += count) {
+                const auto from = source(L::row(r));
+                const int col = L::col_offset(L::col_slot(r));
+                cp_async<width>(place(r), fixed_base(from.pointer + L::col_base()) + col, from.valid && col < exist ? width : 0);
+            }
+        } else if (valid_cols >= L::cols) {
 #pragma unroll
             for (int r = 0; r < L::size; r += count) {
                 const auto from = source(L::row(r));
@@ -78,7 +87,7 @@ __device__ __forceinline__ void load_kept(E (&x)[L::size], const T* kept) {
 // ---- what is kept to be loaded once: of vectors that lie across chunks (shifted_rows.cuh), the chunks in which they begin, so that
 // they come by cp.async too, and are put together when they are loaded
 
-template <class L, int ALIGN, class T, class Rows>
+template <class L, int ALIGN, bool WHOLE = false, class T, class Rows>
 __device__ __forceinline__ void keep_tile_once(T* kept, Rows source, int valid_cols) {
     if constexpr (Chunks<L, T>::shifted(ALIGN)) {
         using Pieces = KeptPieces<L, T>;
@@ -94,7 +103,7 @@ __device__ __forceinline__ void keep_tile_once(T* kept, Rows source, int valid_c
             cp_async<Pieces::bytes>(to + Pieces::step(r) * element_bytes, from.pointer + col - before, exist * element_bytes);
         }
     } else {
-        keep_tile<L, ALIGN>(kept, source, valid_cols);
+        keep_tile<L, ALIGN, WHOLE>(kept, source, valid_cols);
     }
 }
 

@@ -150,10 +150,11 @@ __host__ __device__ constexpr int narrowest(int first, Rest... rest) {
 // across the vectors (shifted_rows.cuh).
 __host__ __device__ constexpr int access_bytes(int align) { return align < 4 ? 16 : align; }
 
-// Where register r is past the first `exist` columns.
-template <class L>
+// Where register r is past the first `exist` columns, a multiple of UNIT: of vectors that divide it, where the vector is.
+template <class L, int UNIT = 1>
 __device__ __forceinline__ bool beyond_cols(int r, int exist) {
-    return L::col_offset(L::col_slot(r)) >= exist - L::col_base();
+    constexpr int together = UNIT % L::vec == 0 ? L::vec : 1;
+    return L::col_offset(L::col_slot(r / together * together)) >= exist - L::col_base();
 }
 
 // Threads as a THREADS_M x THREADS_N grid, thread = tm * THREADS_N + tn, that is laid over the tile again and again:

@@ -130,7 +130,7 @@ impl Emitter<'_> {
         };
         let layout = &self.program.layout(layout).name;
         let function = if once { "keep_tile_once" } else { "keep_tile" };
-        let head = format!("{function}<{layout}, {}>({block}, ", self.align(source));
+        let head = format!("{function}<{layout}, {}{}>({block}, ", self.align(source), self.whole());
         let tail = format!(", {});", self.valid_cols(source, cols));
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }

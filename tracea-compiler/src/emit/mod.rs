@@ -12,7 +12,7 @@ mod panels;
 mod roles;
 mod writer;
 
-use crate::nest::{AxisId, Dtype, Nest, ReduceOp};
+use crate::nest::{AxisId, Dtype, Nest, ReduceOp, TensorId};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::{
@@ -119,7 +119,7 @@ impl<'a> Emitter<'a> {
                 }
             }
             Stmt::JoinParts { values, leaving } => self.join_parts(values, leaving),
-            Stmt::MaskEdge { target, axis, identity } => self.mask_edge(*target, *axis, *identity),
+            Stmt::MaskEdge { target, axis, identity, rows } => self.mask_edge(*target, *axis, *identity, *rows),
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
             Stmt::Wait(pending) => self.out.line(format!("cp_async_wait<{pending}>();")),
@@ -376,7 +376,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn mask_edge(&mut self, target: VarId, axis: AxisId, identity: Identity) {
+    fn mask_edge(&mut self, target: VarId, axis: AxisId, identity: Identity, rows: Option<TensorId>) {
         let var = self.program.var(target);
         let Some(slots) = self.slots(var.domain) else { return };
         let value = match (identity, var.ty) {
@@ -391,7 +391,12 @@ impl<'a> Emitter<'a> {
         let beyond = match var.domain {
             Domain::Tile(id) if self.program.layout(id).col_axis == axis => {
                 let left = if start == "0" { limit.clone() } else { format!("{limit} - {start}") };
-                format!("beyond_cols<{}>(reg, {left})", self.program.layout(id).name)
+                // What rows are aligned to divides their ends where vectors are whole.
+                let unit = rows.filter(|_| self.program.whole_vectors).map(|tensor| {
+                    let tensor = self.nest.tensor(tensor);
+                    format!(", ALIGN_{} / {}", tensor.name.to_uppercase(), tensor.dtype.bytes())
+                });
+                format!("beyond_cols<{}{}>(reg, {left})", self.program.layout(id).name, unit.unwrap_or_default())
             }
             domain => format!("{} >= {limit}", self.coordinate(axis, domain)),
         };

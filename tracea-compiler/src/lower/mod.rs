@@ -5,6 +5,7 @@
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
 //! - `access` turns index expressions into rows and bounds checks;
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
+//! - `past_end` knows what registers hold past an axis' end, which reductions must not see;
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `merged` finds axes that the launch may walk as one;
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
@@ -31,6 +32,7 @@ mod loops;
 pub mod merged;
 mod names;
 mod params;
+mod past_end;
 mod reductions;
 mod relaid;
 mod rings;

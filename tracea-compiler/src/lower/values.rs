@@ -6,7 +6,7 @@
 use super::Lowering;
 use super::analysis::{Use, inputs, is_tiled, untransposed};
 use crate::nest::{AxisId, BinaryOp, Dtype, Int, Loop, Op, Predicate, ReduceOp, Stmt as NestStmt, UnaryOp, ValueId};
-use crate::program::{Domain, Expr, Identity, Scalar, Stmt, Var, VarId};
+use crate::program::{Domain, Expr, Scalar, Stmt, Var, VarId};
 use crate::schedule::ScheduleError;
 
 impl Lowering<'_> {
@@ -83,16 +83,6 @@ impl Lowering<'_> {
         self.declare(&self.name(id), ty, domain)
     }
 
-    /// Gives elements past the axis' end a neutral value, unless they have it.
-    pub fn mask_edge(&mut self, target: VarId, axis: AxisId, identity: Identity) {
-        let known = (target, axis, identity);
-        if self.partial(axis) && !self.masked.contains(&known) {
-            self.masked.retain(|(var, ..)| *var != target);
-            self.masked.push(known);
-            self.out.push(Stmt::MaskEdge { target, axis, identity });
-        }
-    }
-
     pub fn map(&mut self, target: VarId, value: Expr) {
         self.masked.retain(|(var, ..)| *var != target);
         self.out.push(Stmt::Map { target, value, unless_all: None });
@@ -105,11 +95,12 @@ impl Lowering<'_> {
         }
         let domain = self.domain(id);
         let value = self.computed(id, domain)?;
-        let target = match self.running(id) {
-            Some(var) => var,
-            None => self.fresh(id, scalar_of(self.nest.value(id).ty.dtype)),
-        };
+        let running = self.running(id);
+        let target = running.unwrap_or_else(|| self.fresh(id, scalar_of(self.nest.value(id).ty.dtype)));
         self.map(target, value);
+        if running.is_none() {
+            self.note_computed(target, id);
+        }
         self.vars.insert(id, target);
         Ok(target)
     }
@@ -252,6 +243,7 @@ impl Lowering<'_> {
             }
             Domain::Once => self.access(tensor, index, None, None),
         };
+        self.note_loaded(target, &source);
         let kept = self.kept_values.iter().find(|(value, _)| *value == id).map(|(_, kept)| kept.clone());
         let natural = self.program.var(target).domain == self.domain(id);
         let read = Stmt::Load { target, source, kept: kept.filter(|_| natural) };

@@ -264,6 +264,8 @@ pub enum Stmt {
         target: VarId,
         axis: AxisId,
         identity: Identity,
+        /// A tensor whose rows end where the axis does.
+        rows: Option<TensorId>,
     },
     /// global → shared
     Copy(Copy),
