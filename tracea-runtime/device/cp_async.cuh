@@ -28,4 +28,21 @@ __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
+// Of groups that bring BLOCK columns each, those of `left` columns are not waited for yet: waits for the first of them. The instruction
+// takes a constant, so that of many groups it waits until the last seven are left.
+template <int BLOCK>
+__device__ __forceinline__ void cp_async_wait_first(int left) {
+    if (left > 4 * BLOCK) {
+        if (left > 6 * BLOCK) {
+            left > 7 * BLOCK ? cp_async_wait<7>() : cp_async_wait<6>();
+        } else {
+            left > 5 * BLOCK ? cp_async_wait<5>() : cp_async_wait<4>();
+        }
+    } else if (left > 2 * BLOCK) {
+        left > 3 * BLOCK ? cp_async_wait<3>() : cp_async_wait<2>();
+    } else {
+        left > BLOCK ? cp_async_wait<1>() : cp_async_wait<0>();
+    }
+}
+
 }  // namespace tracea

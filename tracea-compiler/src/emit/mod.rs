@@ -123,6 +123,10 @@ impl<'a> Emitter<'a> {
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
             Stmt::Wait(pending) => self.out.line(format!("cp_async_wait<{pending}>();")),
+            Stmt::WaitKept { left, block } => {
+                let left = self.int_text(left);
+                self.out.line(format!("cp_async_wait_first<{block}>({left});"));
+            }
             Stmt::Where { condition, body, otherwise } => self.ways(*condition, body, otherwise),
             Stmt::WaitFull(turn) => {
                 let (barrier, phase) = (self.barrier(turn, "full"), self.int_text(&turn.phase));

@@ -65,6 +65,7 @@ impl Lowering<'_> {
     }
 
     fn step(&mut self, level: &Level, running: &[VarId]) -> Result<(), ScheduleError> {
+        self.await_kept(level.inner.axis);
         self.block(&level.inner.body)?;
         self.finish_running(level.inner, running)
     }

@@ -2,11 +2,12 @@
 //! several loops read is read once.
 //!
 //! ```text
-//! for j { m = max(m, x[(i, j)]) }          for j0 { keep x }     all of a row on its way at once
-//! for j { y[(i, j)] = x[(i, j)] - m }      wait
+//! for j { m = max(m, x[(i, j)]) }          for j0 { keep x; commit }            all of a row on its way at once
+//! for j { y[(i, j)] = x[(i, j)] - m }      for j0 { wait for the block; … }
 //! ```
-//! becomes the copies on the right and, after them, both loops with their loads from what was kept. A thread keeps exactly the
-//! elements that its registers will hold, so that nobody waits for anybody else.
+//! becomes the copies on the right and, after them, both loops with their loads from what was kept; the first one runs while later
+//! blocks are still on their way. A thread keeps exactly the elements that its registers will hold, so that nobody waits for anybody
+//! else.
 
 use super::Lowering;
 use super::analysis::mentions;
@@ -85,23 +86,33 @@ impl Lowering<'_> {
             self.promise("LDGSTS");
             self.out.push(Stmt::Keep { kept, source });
         }
+        self.out.push(Stmt::Commit);
         let body = std::mem::replace(&mut self.out, outer);
+        let until = match &range {
+            None => IntText::Name(rows.columns),
+            Some((first, until)) => IntText::Min(
+                Box::new(IntText::name(first).plus(IntText::Name(rows.columns))),
+                Box::new(IntText::name(until)),
+            ),
+        };
         self.out.push(Stmt::For {
             var: format!("{}0", self.names.axis(axis)),
-            from: range.as_ref().map_or(IntText::Const(0), |(first, _)| IntText::name(first)),
-            until: match range {
-                None => IntText::Name(rows.columns),
-                Some((first, until)) => IntText::Min(
-                    Box::new(IntText::name(first).plus(IntText::Name(rows.columns))),
-                    Box::new(IntText::Name(until)),
-                ),
-            },
+            from: range.map_or(IntText::Const(0), |(first, _)| IntText::Name(first)),
+            until: until.clone(),
             step: IntText::Const(self.schedule.blocks[axis.index()].unwrap_or(1).into()),
             unroll: false,
             body,
         });
-        self.out.push(Stmt::Commit);
-        self.out.push(Stmt::Wait(0));
+        self.awaited = Some((axis, until));
+    }
+
+    /// At the beginning of a step of the first loop that reads what is kept: the later blocks are still on their way.
+    pub fn await_kept(&mut self, axis: AxisId) {
+        if let Some((_, until)) = self.awaited.clone().filter(|(awaited, _)| *awaited == axis) {
+            let start = IntText::Name(format!("{}0", self.names.axis(axis)));
+            let block = self.schedule.blocks[axis.index()].unwrap_or(1);
+            self.out.push(Stmt::WaitKept { left: IntText::Sub(Box::new(until), Box::new(start)), block });
+        }
     }
 
     /// The loads of a loop over columns that read rows from end to end.

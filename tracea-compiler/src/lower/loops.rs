@@ -197,6 +197,7 @@ impl Lowering<'_> {
             if !deeper.is_empty() {
                 return this.plain(deeper, running);
             }
+            this.await_kept(level.inner.axis);
             this.block(&level.inner.body)?;
             this.finish_running(level.inner, running)
         })?;

@@ -311,6 +311,8 @@ struct Lowering<'a> {
     split_range: Option<(String, String)>,
     /// Loads that read what threads keep.
     kept_values: Vec<(ValueId, program::Kept)>,
+    /// The axis of the loop that is the first to read what is kept, and where that ends.
+    awaited: Option<(AxisId, program::IntText)>,
     scratch: u32,
     /// Whether a tile is stored along another axis than it was read.
     turns: bool,
@@ -348,6 +350,7 @@ impl<'a> Lowering<'a> {
             folds: Vec::new(),
             split_range: None,
             kept_values: Vec::new(),
+            awaited: None,
             scratch: 0,
             turns: false,
             out: Vec::new(),
@@ -376,7 +379,8 @@ impl<'a> Lowering<'a> {
                     if let Some(axis) = first_kept.take_if(|axis| *axis == inner.axis) {
                         self.fill_kept(axis);
                     }
-                    self.run_loop(inner, block, &streams)?
+                    self.run_loop(inner, block, &streams)?;
+                    self.awaited = None;
                 }
             }
         }

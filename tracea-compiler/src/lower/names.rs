@@ -122,6 +122,7 @@ const RESERVED: &[&str] = &[
     "load_kept_once",
     "keep_tile",
     "keep_tile_once",
+    "cp_async_wait_first",
     "narrowest",
     "VEC",
     "store_tile",

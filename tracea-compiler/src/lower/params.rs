@@ -222,6 +222,7 @@ impl Used<'_> {
                     self.text(until);
                 }
                 Stmt::If { condition, .. } => self.text(condition),
+                Stmt::WaitKept { left, .. } => self.text(left),
                 Stmt::Bulk { copies, .. } => {
                     for copy in copies {
                         copy.at.iter().for_each(|at| self.text(at));

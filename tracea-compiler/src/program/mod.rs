@@ -271,6 +271,11 @@ pub enum Stmt {
     Copy(Copy),
     Commit,
     Wait(u32),
+    /// Until the first of the kept blocks has come whose columns, so many, are still to be waited for: each has been committed by itself.
+    WaitKept {
+        left: IntText,
+        block: u32,
+    },
     Barrier(Scope),
     /// Accesses of this thread to shared memory by the generic proxy, and those of others that it has waited for, come before
     /// accesses by the asynchronous one.

@@ -243,7 +243,7 @@ impl Pass<'_> {
 
     fn step(&self, stmt: &Stmt, state: &mut State) {
         match stmt {
-            Stmt::Wait(_) => {
+            Stmt::Wait(_) | Stmt::WaitKept { .. } => {
                 let landed = std::mem::take(&mut state.in_flight);
                 state.dirty.extend(landed);
             }

@@ -91,6 +91,7 @@ impl Program {
                 }
                 Stmt::Commit => write!(f, "commit")?,
                 Stmt::Wait(pending) => write!(f, "wait {pending}")?,
+                Stmt::WaitKept { .. } => write!(f, "wait for what the step reads")?,
                 Stmt::Barrier(Scope::Tile) => write!(f, "barrier")?,
                 Stmt::Barrier(Scope::Warp) => write!(f, "barrier of the warp")?,
                 Stmt::Barrier(Scope::Warpgroup) => write!(f, "barrier of the warpgroup")?,
