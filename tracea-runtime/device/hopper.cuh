@@ -9,6 +9,7 @@
 #include "tracea/panels.cuh"
 #include "tracea/ring.cuh"
 #include "tracea/tma.cuh"
+#include "tracea/transposed_panels.cuh"
 #include "tracea/warpgroup.cuh"
 #include "tracea/wgdot.cuh"
 #include "tracea/wgmma.cuh"

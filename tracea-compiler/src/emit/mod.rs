@@ -172,9 +172,9 @@ impl<'a> Emitter<'a> {
                 self.panel_registers = None;
             }
             Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
-            Stmt::WritePanel { value, staging } => self.write_panel(*value, *staging),
-            Stmt::SendPanel { staging, store } => self.send_panel(*staging, store),
-            Stmt::StorePanel { staging, target } => self.store_panel(*staging, target),
+            Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
+            Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
+            Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
             Stmt::Locate => self.locate(),
             Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores => {
                 bare_call(stmt).into_iter().for_each(|call| self.out.line(call))

@@ -4,7 +4,8 @@ use super::access::LambdaParams;
 use super::int_text::sum;
 use super::{Emitter, tile_name};
 use crate::program::shared::SharedId;
-use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, VarId};
+use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, PanelSide, VarId};
+use crate::schedule::panel;
 
 impl Emitter<'_> {
     pub(super) fn read_panel(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
@@ -15,39 +16,63 @@ impl Emitter<'_> {
         self.out.line(format!("read_panel<{layout}, {buffer}>({}, panel, {from});", target.name));
     }
 
-    pub(super) fn write_panel(&mut self, value: VarId, staging: SharedId) {
+    pub(super) fn write_panel(&mut self, value: VarId, staging: SharedId, side: PanelSide) {
         let value = self.program.var(value);
         let Domain::Tile(layout) = value.domain else { return };
         let (layout, place) = (&self.program.layout(layout).name, self.place_of_panel(staging));
         let buffer = tile_name(&self.program.shared(staging).name);
-        self.out.line(format!("write_panel<{layout}, {buffer}>({}, panel, {place});", value.name));
+        let function = match side {
+            PanelSide::Rows => "write_panel",
+            PanelSide::Columns => "write_transposed_panel",
+        };
+        self.out.line(format!("{function}<{layout}, {buffer}>({}, panel, {place});", value.name));
     }
 
     /// Coordinates go innermost first, as PTX has them.
-    pub(super) fn send_panel(&mut self, staging: SharedId, store: &BulkStore) {
-        let columns = self.program.shared(staging).cols;
+    pub(super) fn send_panel(&mut self, staging: SharedId, store: &BulkStore, side: PanelSide) {
+        let shared = self.program.shared(staging);
+        let (rows, columns, width) = (shared.rows, shared.cols, panel(shared.dtype));
         let BulkStore { map, at, row_at } = store;
         let last = at.len() - 1;
-        let coordinate = |(axis, at): (usize, &IntText)| match axis {
-            axis if axis == last => sum(self.int_text(at), &format!("panel * {columns}")),
-            axis if axis == *row_at => sum(self.int_text(at), "panel_row()"),
-            _ => self.int_text(at),
-        };
-        let coordinates: Vec<String> = at.iter().enumerate().rev().map(coordinate).collect();
-        let place = self.place_of_panel(staging);
+        // A box has 128 bytes of each row.
+        let boxes: Vec<String> = (0..columns / width)
+            .map(|part| {
+                let (along_rows, along_last) = match side {
+                    PanelSide::Rows => ("panel_row()".to_string(), format!("panel * {columns}")),
+                    PanelSide::Columns => (format!("panel * {rows}"), "panel_row()".to_string()),
+                };
+                let along_last = if part > 0 { format!("{along_last} + {}", part * width) } else { along_last };
+                let coordinate = |(axis, at): (usize, &IntText)| match axis {
+                    axis if axis == last => sum(self.int_text(at), &along_last),
+                    axis if axis == *row_at => sum(self.int_text(at), &along_rows),
+                    _ => self.int_text(at),
+                };
+                let coordinates: Vec<String> = at.iter().enumerate().rev().map(coordinate).collect();
+                let place = self.place_of_panel(staging);
+                let place = if part > 0 { format!("{place} + {}", part * width * rows) } else { place };
+                format!("tma_store({map}, {place}, {});", coordinates.join(", "))
+            })
+            .collect();
         self.out.line("if (sends_panels()) {");
         self.out.indent();
-        self.out.line(format!("tma_store({map}, {place}, {});", coordinates.join(", ")));
+        boxes.into_iter().for_each(|store| self.out.line(store));
         self.out.line("tma_store_commit();");
         self.out.dedent();
         self.out.line("}");
     }
 
-    pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access) {
+    pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access, side: PanelSide) {
         let AccessForm::Contiguous { rows, cols } = target.form else { return };
         let (shared, places) = (self.program.shared(staging), self.places(staging));
-        let (buffer, width) = (tile_name(&shared.name), self.block_name(cols));
-        let head = format!("store_panel<{buffer}, {places}, {}, {width}>({}, panel, ", self.align(target), shared.name);
+        let (buffer, align) = (tile_name(&shared.name), self.align(target));
+        let head = match side {
+            PanelSide::Rows => {
+                format!("store_panel<{buffer}, {places}, {align}, {}>({}, panel, ", self.block_name(cols), shared.name)
+            }
+            PanelSide::Columns => {
+                format!("store_transposed_panel<{buffer}, {places}, {align}>({}, panel, ", shared.name)
+            }
+        };
         let tail = format!(", {});", self.valid_cols(target, cols));
         self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
     }

@@ -162,9 +162,7 @@ impl Lowering<'_> {
             }
         }
         self.give_back_panels(known);
-        let shape = self.program.layout(layout).clone();
-        let target = self.access(tensor, index, shape.row_axis, Some(shape.col_axis));
-        let bulk = self.bulk_panels(tensor, index, layout);
+        let (target, bulk) = self.way_of_panels(tensor, index, layout, &panels);
         let body = self.nested(|this| {
             for id in &epilogue.values {
                 this.value(*id)?;
@@ -173,7 +171,11 @@ impl Lowering<'_> {
             this.store_panel(var, &panels, target, bulk);
             Ok(())
         })?;
-        self.out.push(Stmt::Panels { count: panels.count, registers: shape.size() / panels.count, body });
+        self.out.push(Stmt::Panels {
+            count: panels.count,
+            registers: self.program.layout(layout).size() / panels.count,
+            body,
+        });
         Ok(())
     }
 

@@ -5,16 +5,19 @@ use super::analysis::untransposed;
 use super::roles::Role;
 use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
-use crate::program::shared::SharedId;
-use crate::program::{Access, AccessForm, BulkStore, Domain, Premise, Stmt, StoreWay, VarId};
+use crate::program::shared::{Shared, SharedId};
+use crate::program::{Access, AccessForm, BulkStore, Domain, PanelSide, Premise, Stmt, StoreWay, VarId};
 use crate::schedule::{ScheduleError, layouts, panel};
 
-/// Rows of a panel: a warpgroup's.
+/// Rows of a tile that a warpgroup has.
 const PANEL_ROWS: u32 = 64;
+/// Of a panel that has the tile's columns as its rows, at most so many bytes: as many as of one that has the rows.
+const PANEL_BYTES: u32 = PANEL_ROWS * 128;
 
-/// How many panels a tile has, and through which shared memory they go.
+/// How many panels a tile has, what their rows are, and through which shared memory they go.
 pub struct Panels {
     pub count: u32,
+    side: PanelSide,
     staging: SharedId,
 }
 
@@ -29,6 +32,12 @@ impl Lowering<'_> {
         match self.program.var(var).domain {
             Domain::Tile(layout) => {
                 let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
+                if let Some(row) = rows
+                    && self.runs_along(index, row)
+                    && let Some(panels) = self.transposed_panels(layout, dtype)
+                {
+                    return self.store_by_panels(tensor, index, var, layout, &panels);
+                }
                 if let (Some(row), Some(last)) = (rows, index.last())
                     && *last == Int::Axis(row)
                     && let Some(turned) = self.turned(layout, dtype)
@@ -49,14 +58,7 @@ impl Lowering<'_> {
                 let staged = matches!(target.form, AccessForm::Contiguous { .. })
                     && matches!(self.program.layout(layout).kind, LayoutKind::Mma16816 { .. });
                 if staged && let Some(panels) = self.panels(layout, dtype) {
-                    let bulk = self.bulk_panels(tensor, index, layout);
-                    let body = self.nested(|this| {
-                        this.store_panel(var, &panels, target, bulk);
-                        Ok(())
-                    })?;
-                    let registers = self.program.layout(layout).size() / panels.count;
-                    self.out.push(Stmt::Panels { count: panels.count, registers, body });
-                    return Ok(());
+                    return self.store_by_panels(tensor, index, var, layout, &panels);
                 }
                 let way = match staged {
                     false => StoreWay::Direct,
@@ -84,6 +86,25 @@ impl Lowering<'_> {
                 self.out.push(Stmt::Store { value: var, target, way: StoreWay::Direct });
             }
         }
+        Ok(())
+    }
+
+    /// Panel by panel, without anything that would be taken in.
+    fn store_by_panels(
+        &mut self,
+        tensor: TensorId,
+        index: &[Int],
+        value: VarId,
+        layout: LayoutId,
+        panels: &Panels,
+    ) -> Result<(), ScheduleError> {
+        let body = self.nested(|this| {
+            let (target, bulk) = this.way_of_panels(tensor, index, layout, panels);
+            this.store_panel(value, panels, target, bulk);
+            Ok(())
+        })?;
+        let registers = self.program.layout(layout).size() / panels.count;
+        self.out.push(Stmt::Panels { count: panels.count, registers, body });
         Ok(())
     }
 
@@ -115,45 +136,78 @@ impl Lowering<'_> {
 
     /// How many panels of a warpgroup's rows a tile has, where it is made of whole ones.
     pub fn panel_count(&self, layout: LayoutId, dtype: Dtype) -> Option<u32> {
-        let shape = self.program.layout(layout);
-        let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return None };
-        let columns = panel(dtype);
-        let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4) && shape.cols.is_multiple_of(columns);
-        (self.role == Role::Consumer && whole && dtype.bytes() >= 2).then(|| shape.cols / columns)
+        let (shape, columns) = (self.program.layout(layout), panel(dtype));
+        let whole = self.is_whole_warpgroups(layout, dtype) && shape.cols.is_multiple_of(columns);
+        whole.then(|| shape.cols / columns)
     }
 
-    /// Shared memory for the panels of a result.
+    /// Whether each warpgroup has 64 rows of the tile to itself, to pass by panels.
+    fn is_whole_warpgroups(&self, layout: LayoutId, dtype: Dtype) -> bool {
+        let shape = self.program.layout(layout);
+        let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return false };
+        let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4);
+        self.role == Role::Consumer && whole && dtype.bytes() >= 2
+    }
+
+    /// Shared memory for the panels of a result that is contiguous along the tile's columns.
     pub fn panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
         let count = self.panel_count(layout, dtype)?;
+        let staging = self.staging(layout, dtype, count, (PANEL_ROWS, panel(dtype)));
+        Some(Panels { count, side: PanelSide::Rows, staging })
+    }
+
+    /// The same for one that is contiguous along the tile's rows, all 64 of a warpgroup in each panel.
+    fn transposed_panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
+        let (shape, most) = (self.program.layout(layout), PANEL_BYTES / (PANEL_ROWS * dtype.bytes()));
+        let columns = [64, 32, 16].into_iter().find(|columns| *columns <= most && shape.cols.is_multiple_of(*columns));
+        let columns = columns.filter(|_| self.is_whole_warpgroups(layout, dtype))?;
+        let count = shape.cols / columns;
+        let staging = self.staging(layout, dtype, count, (columns, PANEL_ROWS));
+        Some(Panels { count, side: PanelSide::Columns, staging })
+    }
+
+    /// Places for so many panels of this shape.
+    fn staging(&mut self, layout: LayoutId, dtype: Dtype, count: u32, (rows, cols): (u32, u32)) -> SharedId {
         let warpgroups = self.program.layout(layout).rows / PANEL_ROWS;
-        let known = self.program.shared.iter().position(|shared| shared.sent && shared.dtype == dtype);
-        let staging = match known {
+        let alike = |shared: &Shared| shared.sent && (shared.dtype, shared.rows, shared.cols) == (dtype, rows, cols);
+        let staging = match self.program.shared.iter().position(alike) {
             Some(at) => SharedId(at as u32),
-            None => self.shared(&format!("{}_panels", dtype.name()), dtype, PANEL_ROWS, panel(dtype), 0),
+            None => self.shared(&format!("{}_panels", dtype.name()), dtype, rows, cols, 0),
         };
         let buffer = &mut self.program.shared[staging.0 as usize];
         (buffer.panels, buffer.sent) = (true, true);
         // One to write while another is on its way, for each warpgroup.
         buffer.stages = buffer.stages.max(count.min(2) * warpgroups);
-        Some(Panels { count, staging })
+        staging
     }
 
-    /// Where TMA writes a tile's panels, if it can.
-    pub fn bulk_panels(&mut self, tensor: TensorId, index: &[Int], layout: LayoutId) -> Option<BulkStore> {
-        let (rows, cols) = (self.program.layout(layout).row_axis?, self.program.layout(layout).col_axis);
-        self.bulk_store(tensor, index, rows, cols, PANEL_ROWS)
+    /// Where a tile's panels go: by threads, and by TMA, if it can.
+    pub fn way_of_panels(
+        &mut self,
+        tensor: TensorId,
+        index: &[Int],
+        layout: LayoutId,
+        panels: &Panels,
+    ) -> (Access, Option<BulkStore>) {
+        let shape = self.program.layout(layout);
+        let (rows, cols, box_rows) = match (panels.side, shape.row_axis) {
+            (PanelSide::Columns, Some(row)) => (Some(shape.col_axis), row, self.program.shared(panels.staging).rows),
+            (_, rows) => (rows, shape.col_axis, PANEL_ROWS),
+        };
+        let target = self.access(tensor, index, rows, Some(cols));
+        (target, rows.and_then(|rows| self.bulk_store(tensor, index, rows, cols, box_rows)))
     }
 
     /// A panel's way out, each warpgroup for itself: by TMA where there is a map and the tensor's alignment allows it.
     pub fn store_panel(&mut self, value: VarId, panels: &Panels, target: Access, bulk: Option<BulkStore>) {
-        let (tensor, staging) = (target.tensor, panels.staging);
-        let write = Stmt::WritePanel { value, staging };
-        let by_threads = Stmt::StorePanel { staging, target };
+        let (tensor, staging, side) = (target.tensor, panels.staging, panels.side);
+        let write = Stmt::WritePanel { value, staging, side };
+        let by_threads = Stmt::StorePanel { staging, target, side };
         let Some(store) = bulk else { return self.out.extend([write, by_threads]) };
         let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());
         let condition = self.program.require(&name, vec![Premise::Aligned(tensor)]);
         let wait = vec![Stmt::AwaitPanel { staging }];
-        let send = vec![Stmt::SendPanel { staging, store }];
+        let send = vec![Stmt::SendPanel { staging, store, side }];
         self.out.extend([
             Stmt::Where { condition, body: wait, otherwise: Vec::new() },
             write,
@@ -273,6 +327,25 @@ mod tests {
         });
         assert_eq!(program.scratch.1, 128 * 128 * 2);
         assert_eq!(program.layouts[1].kind, LayoutKind::Blocked { threads_m: 32, threads_n: 4, vec: 8 });
+    }
+
+    #[test]
+    fn warpgroups_write_transposed_results_by_panels() {
+        let program = program(quote! {
+            #[schedule(sm_90a, i = 128, j = 256, k = 64, stages = 3, consumers = 2)]
+            fn f<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f16, (N, M)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    c[(j, i)] = acc.t().to();
+                });
+            }
+        });
+        let lines = lines(&program);
+        for line in ["for 4 panels", "write transposed f16_panels <- acc", "send f16_panels by c_map64"] {
+            assert!(lines.iter().any(|known| known == line), "{line} in {lines:?}");
+        }
+        assert_eq!(program.scratch.1, 0);
     }
 
     #[test]

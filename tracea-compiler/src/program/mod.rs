@@ -347,16 +347,19 @@ pub enum Stmt {
     WritePanel {
         value: VarId,
         staging: SharedId,
+        side: PanelSide,
     },
     /// shared → global by TMA, of which one thread asks it.
     SendPanel {
         staging: SharedId,
         store: BulkStore,
+        side: PanelSide,
     },
     /// shared → global by the warpgroup's threads.
     StorePanel {
         staging: SharedId,
         target: Access,
+        side: PanelSide,
     },
     /// Which tile, and which part of it, this unit of work is.
     Locate,
@@ -415,6 +418,15 @@ pub enum StoreWay {
     Staged(SharedId),
     /// The same through scratch.
     Scratch,
+}
+
+/// What the rows of a panel are, along which memory is contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PanelSide {
+    /// A warpgroup's 64 rows of the tile, 128 bytes of each.
+    Rows,
+    /// Some of the tile's columns, of each the warpgroup's 64 rows.
+    Columns,
 }
 
 /// Whose accesses to shared memory a barrier puts in order.

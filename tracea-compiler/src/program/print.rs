@@ -1,6 +1,8 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
-use super::{Access, AccessForm, BulkCopy, BulkForm, Cluster, Domain, Kept, Operand, Program, Scope, Stmt, StoreWay};
+use super::{
+    Access, AccessForm, BulkCopy, BulkForm, Cluster, Domain, Kept, Operand, PanelSide, Program, Scope, Stmt, StoreWay,
+};
 use std::fmt;
 
 impl fmt::Display for Program {
@@ -150,13 +152,17 @@ impl Program {
                     write!(f, "read {} <- {}", self.var(*target).name, self.shared(*shared).name)?
                 }
                 Stmt::AwaitPanel { staging } => write!(f, "await {}", self.shared(*staging).name)?,
-                Stmt::WritePanel { value, staging } => {
-                    write!(f, "write {} <- {}", self.shared(*staging).name, self.var(*value).name)?
+                Stmt::WritePanel { value, staging, side } => {
+                    let word = match side {
+                        PanelSide::Rows => "write",
+                        PanelSide::Columns => "write transposed",
+                    };
+                    write!(f, "{word} {} <- {}", self.shared(*staging).name, self.var(*value).name)?
                 }
-                Stmt::SendPanel { staging, store } => {
+                Stmt::SendPanel { staging, store, .. } => {
                     write!(f, "send {} by {}", self.shared(*staging).name, store.map)?
                 }
-                Stmt::StorePanel { staging, target } => {
+                Stmt::StorePanel { staging, target, .. } => {
                     write!(f, "store {} <- {}", self.access(target), self.shared(*staging).name)?
                 }
                 Stmt::Locate => write!(f, "locate")?,

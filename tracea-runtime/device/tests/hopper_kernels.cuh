@@ -318,6 +318,45 @@ panel_store_kernel(const float* in, T* target, int stride, int valid_rows, int v
     }
 }
 
+// The same for memory that is contiguous along the tile's rows: column c begins at target + c * stride; or by TMA, whose map begins at
+// target and has both tiles, one behind the other.
+template <class L, class T, int COLUMNS, int ALIGN, bool BY_TMA>
+__global__ void __launch_bounds__(L::threads)
+transposed_panel_store_kernel(const float* in, T* target, const __grid_constant__ TensorMap map, int stride, int valid_rows, int valid_cols) {
+    using Panel = PanelTile<T, COLUMNS, 64>;
+    constexpr int panels = L::cols / COLUMNS, places = panels > 1 ? 2 : 1;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    T* const staging = reinterpret_cast<T*>(shared);
+#pragma unroll 1
+    for (int tile = 0; tile < 2; ++tile, in += L::rows * L::cols, target += L::cols * stride) {
+        float x[L::size];
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) x[r] = in[L::row(r) * L::cols + L::col(r)];
+#pragma unroll
+        for (int panel = 0; panel < panels; ++panel) {
+            T* const place = own_panel<Panel, places>(staging, panel);
+            if constexpr (BY_TMA) await_panel(panel);
+            warpgroup_barrier();
+            write_transposed_panel<L, Panel>(x, panel, place);
+            if constexpr (BY_TMA) fence_proxy_async();
+            warpgroup_barrier();
+            if constexpr (BY_TMA) {
+                if (sends_panels()) {
+                    for (int p = 0; p < Panel::panels; ++p) {
+                        tma_store(map, place + p * Panel::panel_cols * COLUMNS, panel_row() + p * Panel::panel_cols,
+                                  tile * L::cols + panel * COLUMNS);
+                    }
+                    tma_store_commit();
+                }
+            } else {
+                store_transposed_panel<Panel, places, ALIGN>(
+                    staging, panel, [&](int col) { return RowTarget<T>{target + col * stride, col < valid_cols}; }, valid_rows);
+            }
+        }
+    }
+    finish_panels();
+}
+
 // ---- whole kernels: threads 0 … 255 compute, threads 256 … 383 fetch
 
 // C (M x N) = A (M x K) · B (K x N), row-major: tiles of 128 x 256, K by 64.

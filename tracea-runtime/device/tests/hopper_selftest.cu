@@ -434,6 +434,50 @@ void test_panel_stores() {
     }
 }
 
+// All columns of both tiles lie one behind another, `stride` apart; the rest of the memory keeps what it had. One map covers both tiles,
+// so that TMA writes whole rows of columns.
+template <class L, class T, int COLUMNS, int ALIGN, bool BY_TMA>
+void test_transposed_panel_store(int first, int stride, int valid_rows, int valid_cols) {
+    if (BY_TMA) valid_cols = L::cols;
+    const vector<float> in = random_values<float>(2 * L::rows * L::cols);
+    vector<T> expected = random_values<T>(static_cast<size_t>(first + (2 * L::cols + 1) * stride + L::rows), 2, 3);
+    Buffer<T> out(expected);
+    T* const target = out.pointer + first;
+    const TensorMap map = BY_TMA ? tensor_map(static_cast<const T*>(target), {static_cast<uint64_t>(valid_rows), 2ull * L::cols},
+                                              {static_cast<uint64_t>(stride)}, {128 / sizeof(T), COLUMNS})
+                                 : TensorMap{};
+    constexpr int places = L::cols > COLUMNS ? 2 : 1;
+    launch(transposed_panel_store_kernel<L, T, COLUMNS, ALIGN, BY_TMA>, 1, L::threads,
+           L::threads / 128 * places * 64 * COLUMNS * static_cast<int>(sizeof(T)), Buffer<float>(in).pointer, target, map, stride, valid_rows,
+           valid_cols);
+    for (int tile = 0; tile < 2; ++tile) {
+        for (int row = 0; row < std::min<int>(valid_rows, L::rows); ++row) {
+            for (int col = 0; col < std::min<int>(valid_cols, L::cols); ++col) {
+                expected[first + (tile * L::cols + col) * stride + row] = make<T>(in[(tile * L::rows + row) * L::cols + col]);
+            }
+        }
+    }
+    const vector<T> result = out.read();
+    bool good = true;
+    for (size_t i = 0; i < result.size(); ++i) good &= equal_bits(result[i], expected[i]);
+    check("transposed panels " + name_of<T>() + " " + std::to_string(L::rows) + "x" + std::to_string(L::cols) + " by " +
+              (BY_TMA ? string("TMA") : "threads, align " + std::to_string(ALIGN)) + ", from element " + std::to_string(first) + ", " +
+              std::to_string(valid_rows) + " rows, " + std::to_string(valid_cols) + " columns",
+          good);
+}
+
+template <class L, class T, int COLUMNS>
+void test_transposed_panel_stores() {
+    constexpr int bytes = static_cast<int>(sizeof(T));
+    for (const int rows : {L::rows, L::rows + 5, L::rows - 1, 65, 64, 63, 17, 9, 3, 1}) {
+        for (const int first : {0, 1, 2, 3, 7, 8, 13}) test_transposed_panel_store<L, T, COLUMNS, bytes, false>(first, L::rows + 7, rows, L::cols - 3);
+        test_transposed_panel_store<L, T, COLUMNS, 8, false>(8 / bytes * 3, L::rows + 24 / bytes, rows, L::cols + 5);
+        test_transposed_panel_store<L, T, COLUMNS, 4, false>(4 / bytes * 5, L::rows + 12 / bytes, rows, 1);
+        test_transposed_panel_store<L, T, COLUMNS, 16, false>(16 / bytes, L::rows + 32 / bytes, rows, L::cols);
+        test_transposed_panel_store<L, T, COLUMNS, 16, true>(16 / bytes, L::rows + 32 / bytes, rows, L::cols);
+    }
+}
+
 // ---- whole kernels
 
 // Does not wait for the kernel.
@@ -627,6 +671,11 @@ int main() {
     test_panel_stores<Mma16816<128, 256, 8, 1>, f16>();
     test_panel_stores<Mma16816<64, 64, 4, 1>, bf16>();
     test_panel_stores<Mma16816<128, 64, 8, 1>, float>();
+    test_transposed_panel_stores<Mma16816<128, 16, 8, 1>, f16, 16>();
+    test_transposed_panel_stores<Mma16816<128, 96, 8, 1>, f16, 32>();
+    test_transposed_panel_stores<Mma16816<64, 128, 4, 1>, bf16, 64>();
+    test_transposed_panel_stores<Mma16816<128, 16, 8, 1>, float, 16>();
+    test_transposed_panel_stores<Mma16816<128, 128, 8, 1>, float, 32>();
     test_gemm<bf16>(128, 256, 64);
     test_gemm<bf16>(200, 328, 136);
     test_gemm<f16>(1, 8, 8);

@@ -3,8 +3,8 @@ use crate::nest::{AxisId, Dtype, Int, TensorId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{
-    Access, AccessForm, BulkStore, ConditionId, Copy, Domain, Dot, IntText, Major, MathUnit, Operand, Premise, Program,
-    Ring, RingId, Scalar, Scope, Stmt, StoreWay, Turn, Var, VarId,
+    Access, AccessForm, BulkStore, ConditionId, Copy, Domain, Dot, IntText, Major, MathUnit, Operand, PanelSide,
+    Premise, Program, Ring, RingId, Scalar, Scope, Stmt, StoreWay, Turn, Var, VarId,
 };
 use crate::testing::{gemm, program};
 use quote::quote;
@@ -63,13 +63,17 @@ fn read_panel() -> Stmt {
     Stmt::ReadPanel { target: ACC, shared: A, slot: IntText::Const(0) }
 }
 fn write_panel() -> Stmt {
-    Stmt::WritePanel { value: ACC, staging: PANELS }
+    Stmt::WritePanel { value: ACC, staging: PANELS, side: PanelSide::Rows }
 }
 fn send_panel() -> Stmt {
-    Stmt::SendPanel { staging: PANELS, store: BulkStore { map: "map".into(), at: Vec::new(), row_at: 0 } }
+    Stmt::SendPanel {
+        staging: PANELS,
+        store: BulkStore { map: "map".into(), at: Vec::new(), row_at: 0 },
+        side: PanelSide::Rows,
+    }
 }
 fn store_panel() -> Stmt {
-    Stmt::StorePanel { staging: PANELS, target: access() }
+    Stmt::StorePanel { staging: PANELS, target: access(), side: PanelSide::Rows }
 }
 
 /// The statements by one word each, with barriers and fences where the pass puts them; `a` and `b` begin at these

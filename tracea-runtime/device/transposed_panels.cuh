@@ -1,0 +1,65 @@
+// Accumulators → memory that is contiguous along their rows: as panels.cuh, with rows and columns in each other's place. A panel
+// has some of the tile's columns as its rows, and of each the warpgroup's 64 rows side by side.
+//
+//     accumulators, 128 x 16               panels of 16 rows in shared memory, as TMA sends them to the tensor
+//       0 |……|                               0            63     64          127
+//         |……|  warpgroup 0                0 |……………………………|   0 |……………………………|
+//      64 |……|                            15 |……………………………|  15 |……………………………|
+//         |……|  warpgroup 1                    warpgroup 0         warpgroup 1
+#pragma once
+
+#include "tracea/panels.cuh"
+#include "tracea/stmatrix.cuh"
+
+namespace tracea {
+
+// This panel's registers → its place, converted. A block of eight rows and eight columns is one transposed matrix of 16-bit elements;
+// 32-bit ones go one by one: of a register, the lanes' elements lie in eight rows of the panel and two neighbouring chunks, which the
+// swizzle sends to all banks.
+template <class L, class Panel, class E>
+__device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
+    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
+    static_assert(Panel::cols == 64 && Panel::rows % 16 == 0 && L::cols % Panel::rows == 0, "a warpgroup's rows, pairs of column blocks");
+    using T = typename Panel::type;
+    constexpr int registers = Panel::rows / 2;
+    const int thread = thread_index_anew(), lane = thread % 32, first = thread % 128 / 32 * 16;
+    if constexpr (sizeof(typename Panel::element) == 2) {
+        const int row = lane / 16 * 8 + lane % 8, col = first + lane / 8 % 2 * 8;
+#pragma unroll
+        for (int r = 0; r < registers; r += 8) {
+            unsigned pairs[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int at = panel * registers + r + 2 * i;
+                pairs[i] = pack2_from<T>(x[at], x[at + 1]);
+            }
+            stmatrix_x4_trans(shared_address(place + Panel::offset(row + 2 * r, col)), pairs);
+        }
+    } else {
+#pragma unroll
+        for (int r = 0; r < registers; ++r) {
+            const int row = r / 4 * 8 + lane % 4 * 2 + r % 2, col = first + lane / 4 + r / 2 % 2 * 8;
+            place[Panel::offset(row, col)] = to<T>(x[panel * registers + r]);
+        }
+    }
+}
+
+// Its place → global memory, by the warpgroup's threads: target(col) says where the tile begins along its column `col`, aligned to
+// ALIGN bytes, and rows [0, valid_rows) of the tile exist. Each warpgroup's rows are whole runs of memory of their own.
+template <class Panel, int PLACES, int ALIGN, class Cols>
+__device__ __forceinline__ void store_transposed_panel(const typename Panel::element* panels, int panel, Cols target,
+                                                       int valid_rows) {
+    using T = typename Panel::element;
+    const int index = thread_index_anew(), group = index / 128;
+    constexpr int batch = ALIGN >= 16 ? 2 : 1, last_chunk = Panel::cols - Panel::chunk;
+    const T* const place = panels + (group * PLACES + panel % PLACES) * (Panel::rows * Panel::cols);
+    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch>(
+        index % 128, 0, Panel::cols, valid_rows - group * 64,
+        [&](int row) {
+            const auto at = target(panel * Panel::rows + row);
+            return RowTarget<T>{at.pointer + group * 64, at.valid};
+        },
+        [&](int row, int col) { return place + Panel::offset(row, min(max(col, 0), last_chunk)); });
+}
+
+}  // namespace tracea
