@@ -44,6 +44,12 @@ fn linear_relu_for_hopper() {
     review("linear_relu.rs", &SM_90A, "_sm_90a");
 }
 
+/// A product computed the other way round, whose result is written across its accumulators.
+#[test]
+fn linear_few_rows_for_hopper() {
+    review("linear_few_rows.rs", &SM_90A, "_sm_90a");
+}
+
 /// A result that takes in a tile on its way out, by the ring of its loop.
 #[test]
 fn linear_silu_residual_for_hopper() {

@@ -1,5 +1,6 @@
 //! Nest and schedule → [`Program`]: layouts, rings, copies, dots, stores; every decision of a kernel's code.
 //!
+//! - `swapped` computes products the other way round, for few rows;
 //! - `relaid` finds operands that the launch copies first, and reads the nest as if it were given the copies;
 //! - `analysis` says who reads what and how dots get their operands;
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
@@ -41,6 +42,7 @@ mod selects;
 mod split;
 mod stores;
 mod streams;
+pub mod swapped;
 mod values;
 mod windows;
 
@@ -74,7 +76,13 @@ impl Lowered {
 
 /// Lowers under a pinned schedule.
 pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Lowered, ScheduleError> {
-    let laid = Laid::for_target(nest, target);
+    let laid = match schedule::is_swapped(target, spec)? {
+        true => {
+            swapped::check(nest)?;
+            Laid::for_target(&swapped::swapped(nest), target)
+        }
+        false => Laid::for_target(nest, target),
+    };
     let facts = Facts::of(&laid.nest);
     let schedule = schedule::pinned(&laid.nest, &facts, target, spec)?;
     let program = lower(&laid, &facts, &schedule)?;

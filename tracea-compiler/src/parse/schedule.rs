@@ -46,11 +46,17 @@ impl Parse for Setting {
         let name: Ident = input.parse()?;
         input.parse::<Token![=]>()?;
         let value: Expr = input.parse()?;
+        let flag = match &value {
+            Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) => Some(flag.value),
+            _ => None,
+        };
         let values = match &value {
+            _ if flag.is_some() => Vec::new(),
             Expr::Tuple(tuple) => tuple.elems.iter().map(number).collect::<syn::Result<Vec<u32>>>()?,
             single => vec![number(single)?],
         };
-        Ok(Setting(ScheduleOption { name: name.to_string(), name_span: name.span(), values, value_span: value.span() }))
+        let (name, name_span, value_span) = (name.to_string(), name.span(), value.span());
+        Ok(Setting(ScheduleOption { name, name_span, values, flag, value_span }))
     }
 }
 

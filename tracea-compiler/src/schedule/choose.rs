@@ -37,6 +37,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         raster: 8,
         resident: 1,
         cluster: None,
+        swapped: false,
         why: String::new(),
     };
     for (index, axis) in nest.axes.iter().enumerate() {

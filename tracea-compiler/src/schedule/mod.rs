@@ -29,6 +29,8 @@ pub struct Schedule {
     pub resident: u32,
     /// The grid axis along which the blocks of a cluster take neighbouring tiles, where there are clusters.
     pub cluster: Option<AxisId>,
+    /// Products are computed the other way round: rows, columns and the nest's axes are those of the swapped product.
+    pub swapped: bool,
     /// `pinned`, or why the compiler chose it.
     pub why: String,
 }
@@ -84,6 +86,9 @@ impl Schedule {
             Pipeline::CommitGroups => format!("warps = ({}, {})", self.warps.0, self.warps.1),
             Pipeline::WarpRoles => format!("consumers = {}", self.warps.0 / 4),
         });
+        if self.swapped {
+            parts.push("swapped = true".into());
+        }
         if let Some(axis) = self.cluster {
             parts.push(format!("cluster = {}", cluster::shape(facts, axis)));
         }
@@ -110,6 +115,7 @@ pub fn pinned(
 ) -> Result<Schedule, ScheduleError> {
     let mut schedule = choose::start(nest, facts, target);
     schedule.why = "pinned".into();
+    schedule.swapped = is_swapped(target, spec)?;
     for option in &spec.options {
         match option.name.as_str() {
             "stages" => schedule.stages = number(option, 1, 16)?,
@@ -138,6 +144,7 @@ pub fn pinned(
             }
             // Which tiles blocks share depends on their sizes.
             "cluster" => {}
+            "swapped" => {}
             "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),
             "warps" => match option.values[..] {
                 [m, n] if m.checked_mul(n).is_some_and(|warps| (1..=32).contains(&warps)) => schedule.warps = (m, n),
@@ -157,6 +164,19 @@ pub fn pinned(
         schedule.cluster = cluster::pinned(nest, facts, &schedule, option)?;
     }
     Ok(schedule)
+}
+
+/// Whether the schedule asks for products the other way round.
+pub fn is_swapped(target: &Target, spec: &ScheduleSpec) -> Result<bool, ScheduleError> {
+    let Some(option) = spec.options.iter().find(|option| option.name == "swapped") else { return Ok(false) };
+    match (option.flag, target.pipeline) {
+        (Some(true), Pipeline::CommitGroups) => Err(ScheduleError::about(
+            "swapped",
+            format!("{} multiplies 16 rows at a time, as few as columns -- leave the option out", target.name),
+        )),
+        (Some(flag), _) => Ok(flag),
+        (None, _) => Err(ScheduleError::about("swapped", "`swapped` is true or false")),
+    }
 }
 
 fn number(option: &ScheduleOption, least: u32, most: u32) -> Result<u32, ScheduleError> {

@@ -12,11 +12,13 @@ pub struct ScheduleSpec {
     pub options: Vec<ScheduleOption>,
 }
 
-/// `stages = 4`, `warps = (2, 2)`, `i = 128` (a block size, by axis name).
+/// `stages = 4`, `warps = (2, 2)`, `swapped = true`, `i = 128` (a block size, by axis name).
 #[derive(Clone, Debug)]
 pub struct ScheduleOption {
     pub name: String,
     pub name_span: Span,
+    /// None where the value is a flag.
     pub values: Vec<u32>,
+    pub flag: Option<bool>,
     pub value_span: Span,
 }

@@ -1,0 +1,170 @@
+//! Products computed the other way round, for few rows: a warpgroup multiplies 64 rows at a time, but as few as 16 columns.
+//!
+//! ```text
+//! c[(i, j)] += a[(i, k)] · b[(k, j)]        becomes        cᵀ[(j, i)] += bᵀ[(j, k)] · aᵀ[(k, i)]
+//! ```
+//! All tiles change the order of their axes, dots that of their operands. A tile's axes say nothing of memory, so that loads and stores
+//! stay as they are: they meet tiles whose rows lie along the tensors' contiguous axes.
+
+use super::analysis::Facts;
+use crate::nest::{Nest, Op};
+use crate::schedule::{ScheduleError, choose};
+
+/// The same nest, the other way round.
+pub fn swapped(nest: &Nest) -> Nest {
+    let mut swapped = nest.clone();
+    for value in &mut swapped.values {
+        value.ty.axes.reverse();
+        if let Op::Dot { a, b } = &mut value.op {
+            std::mem::swap(a, b);
+        }
+    }
+    swapped
+}
+
+/// A product of a product's rows keeps them in registers, which only the first operand may be in.
+pub fn check(nest: &Nest) -> Result<(), ScheduleError> {
+    match choose::has_chain(nest, &Facts::of(nest)) {
+        true => Err(ScheduleError::about(
+            "swapped",
+            "a product here is the left operand of another, which swapped would pass through shared memory -- leave the option out",
+        )),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::emit;
+    use crate::program::PanelSide;
+    use crate::program::layout::LayoutKind;
+    use crate::program::{Program, Stmt};
+    use crate::testing::{accesses, flat, gemm, lines, lowered, nest, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn product(schedule: TokenStream, dtype: TokenStream, end: TokenStream) -> TokenStream {
+        quote! {
+            #[schedule(sm_90a, #schedule, swapped = true)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (K, N)>, bias: &Tensor<f32, (N,)>, scale: &Tensor<f32, (M,)>,
+                r: &Tensor<f32, (M, N)>, c: &mut Tensor<#dtype, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(k, j)]); });
+                    c[(i, j)] = #end;
+                });
+            }
+        }
+    }
+
+    fn few_rows() -> TokenStream {
+        quote!(i = 16, j = 128, k = 64, stages = 4, consumers = 2)
+    }
+
+    #[test]
+    fn swapping_twice_changes_nothing() {
+        let (nest, _) = nest(gemm(quote!(sm_90a)));
+        assert_ne!(swapped(&nest), nest);
+        assert_eq!(swapped(&swapped(&nest)), nest);
+    }
+
+    #[test]
+    fn columns_become_the_rows_that_warpgroups_share() {
+        let program = program(product(few_rows(), quote!(f16), quote!(acc.to())));
+        let [tile] = &program.layouts[..] else { panic!("one layout") };
+        assert_eq!((tile.name.as_str(), tile.rows, tile.cols), ("JITile", 128, 16));
+        assert_eq!(tile.kind, LayoutKind::Mma16816 { warps_m: 8, warps_n: 1 });
+        let dots: Vec<String> = lines(&program).into_iter().filter(|line| line.starts_with("dot")).collect();
+        assert_eq!(dots, ["dot acc += b_ring (Mn-major) . a_ring (K-major) by Wgmma"]);
+        assert!(program.schedule.contains("consumers = 2, swapped = true"), "{}", program.schedule);
+    }
+
+    /// Rows and columns of the panels that the result passes through, how many a warpgroup has room for, and how many there are.
+    fn panels(program: &Program) -> (u32, u32, u32, u32) {
+        let staging = program.shared.iter().find(|shared| shared.sent).expect("panels");
+        let all = flat(&program.body);
+        let count = all.iter().find_map(|stmt| if let Stmt::Panels { count, .. } = stmt { Some(*count) } else { None });
+        let sides: Vec<PanelSide> = all
+            .iter()
+            .filter_map(|stmt| if let Stmt::WritePanel { side, .. } = stmt { Some(*side) } else { None })
+            .collect();
+        assert_eq!(sides, [PanelSide::Columns]);
+        (staging.rows, staging.cols, staging.stages / 2, count.expect("panels"))
+    }
+
+    #[test]
+    fn results_are_written_along_memory() {
+        let of = |rows: u32, dtype: TokenStream, end: TokenStream| {
+            panels(&program(product(quote!(i = #rows, j = 128, k = 64, stages = 3, consumers = 2), dtype, end)))
+        };
+        assert_eq!(of(16, quote!(f16), quote!(acc.to())), (16, 64, 1, 1));
+        assert_eq!(of(96, quote!(f16), quote!(acc.to())), (32, 64, 2, 3));
+        assert_eq!(of(128, quote!(f16), quote!(acc.to())), (64, 64, 2, 2));
+        assert_eq!(of(128, quote!(f32), quote!(acc)), (32, 64, 2, 4), "8 KiB a panel");
+    }
+
+    #[test]
+    fn panels_are_sent_where_they_belong() {
+        let of = |dtype: TokenStream, end: TokenStream| {
+            let lowered = lowered(product(quote!(i = 64, j = 128, k = 64, stages = 3, consumers = 2), dtype, end))
+                .expect("lowers");
+            let text = emit(&lowered.nest, &lowered.program);
+            let stores = text.lines().map(str::trim).filter(|line| line.starts_with("tma_store(")).map(str::to_string);
+            stores.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(quote!(f16), quote!(acc.to())),
+            [
+                "tma_store(c_map64, own_panel<F16PanelsBuffer, 1>(f16_panels, panel), j0 + panel_row(), i0 + panel * 64);"
+            ]
+        );
+        assert_eq!(
+            of(quote!(f32), quote!(acc)),
+            [
+                "tma_store(c_map32, own_panel<F32PanelsBuffer, 2>(f32_panels, panel), j0 + panel_row(), i0 + panel * 32);",
+                "tma_store(c_map32, own_panel<F32PanelsBuffer, 2>(f32_panels, panel) + 1024, j0 + panel_row() + 32, i0 + panel * 32);",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_epilogue_takes_in_slices_of_either_side_and_tiles() {
+        let program = program(product(few_rows(), quote!(f32), quote!(acc * scale[i] + bias[j] + r[(i, j)])));
+        let read: Vec<String> = accesses(&program).into_iter().filter(|access| !access.starts_with('c')).collect();
+        assert_eq!(read, ["scale by rows", "bias by elements, j < end", "r by elements, i < end, j < end"]);
+    }
+
+    #[test]
+    fn chains_and_warps_without_roles_are_left_as_they_are() {
+        let refused = |item: TokenStream| {
+            let error = lowered(item).expect_err("a schedule that cannot be carried out");
+            assert_eq!(error.option.as_deref(), Some("swapped"));
+            error.message
+        };
+        assert_eq!(
+            refused(gemm(quote!(sm_80, swapped = true))),
+            "sm_80 multiplies 16 rows at a time, as few as columns -- leave the option out"
+        );
+        assert_eq!(refused(gemm(quote!(sm_90a, swapped = 1))), "`swapped` is true or false");
+        let chain = quote! {
+            #[schedule(sm_90a, swapped = true)]
+            fn mlp<M: Dim, F: Dim>(
+                x: &Tensor<f16, (M, Const<64>)>, up: &Tensor<f16, (F, Const<64>)>, down: &Tensor<f16, (F, Const<64>)>,
+                y: &mut Tensor<f32, (M, Const<64>)>,
+            ) {
+                tile!(for i in M {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for f in F { acc += dot(dot(x[(i, ..)], up[(f, ..)].t()).to::<f16>(), down[(f, ..)]); });
+                    y[(i, ..)] = acc;
+                });
+            }
+        };
+        assert_eq!(
+            refused(chain),
+            "a product here is the left operand of another, which swapped would pass through shared memory -- leave the option out"
+        );
+    }
+}
