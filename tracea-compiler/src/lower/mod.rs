@@ -107,8 +107,8 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
 ///
 /// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
-pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
-    let laid = Laid::for_target(nest, target);
+pub fn lower_portfolio(whole: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+    let laid = Laid::for_target(whole, target);
     let nest = &laid.nest;
     let facts = Facts::of(nest);
     let schedule = schedule::choose::start(nest, &facts, target);
@@ -137,8 +137,21 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
                 portfolio.push(fit_roles(&laid, &facts, &small)?);
             }
         }
+        portfolio.extend(by_few_rows(whole, target)?);
     }
     Ok(portfolio)
+}
+
+/// The other way round, for products of few rows, where that can be done.
+fn by_few_rows(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+    if swapped::check(nest).is_err() {
+        return Ok(Vec::new());
+    }
+    let laid = Laid::for_target(&swapped::swapped(nest), target);
+    let facts = Facts::of(&laid.nest);
+    let schedules = schedule::choose::by_few_rows(&laid.nest, &facts, target);
+    let runnable = schedules.iter().filter(|schedule| schedule::check(&laid.nest, &facts, schedule).is_ok());
+    runnable.map(|schedule| fit_roles(&laid, &facts, schedule)).collect()
 }
 
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other. What a result takes in by way of a ring needs

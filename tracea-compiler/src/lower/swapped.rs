@@ -37,9 +37,11 @@ pub fn check(nest: &Nest) -> Result<(), ScheduleError> {
 mod tests {
     use super::*;
     use crate::emit::emit;
+    use crate::lower::lower_portfolio;
     use crate::program::PanelSide;
     use crate::program::layout::LayoutKind;
     use crate::program::{Program, Stmt};
+    use crate::schedule::target::SM_90A;
     use crate::testing::{accesses, flat, gemm, lines, lowered, nest, program};
     use proc_macro2::TokenStream;
     use quote::quote;
@@ -166,5 +168,15 @@ mod tests {
             refused(chain),
             "a product here is the left operand of another, which swapped would pass through shared memory -- leave the option out"
         );
+    }
+
+    #[test]
+    fn portfolios_have_schedules_for_few_rows() {
+        let (nest, _) = nest(gemm(quote!(sm_90a)));
+        let portfolio = lower_portfolio(&nest, &SM_90A).expect("a portfolio");
+        let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped);
+        let tiles: Vec<(u32, u32)> =
+            swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
+        assert_eq!(tiles, [(128, 16), (128, 32)]);
     }
 }

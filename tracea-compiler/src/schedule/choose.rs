@@ -6,7 +6,7 @@ use super::target::{Pipeline, Target};
 use super::{Schedule, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
 use crate::lower::merged::merged_axes;
-use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId};
+use crate::nest::{AxisId, AxisKind, Extent, Int, Nest, Op, Stmt, TensorId};
 
 /// What an axis does in the nest's dots.
 #[derive(Clone, Copy, Default)]
@@ -398,6 +398,26 @@ pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opti
     }
     small.why = "one warpgroup a block, for few rows".into();
     Some(small)
+}
+
+/// Few columns, for a nest that is swapped: the kernel's rows. None where such an axis is another product's rows or sum, or runs over
+/// several dims, whose product is seldom small.
+pub fn by_few_rows(nest: &Nest, facts: &Facts, target: &'static Target) -> Vec<Schedule> {
+    let may_be_few = |axis: AxisId| {
+        let axis = nest.axis(axis);
+        axis.kind == AxisKind::Tiled && matches!(axis.extent, Extent::Dim(_))
+    };
+    let only_columns = |axis: AxisId| facts.dots.iter().all(|dot| dot.m != axis && dot.k != axis);
+    if !facts.dots.iter().all(|dot| may_be_few(dot.n) && only_columns(dot.n)) {
+        return Vec::new();
+    }
+    let with_columns = |columns: u32| {
+        let why = format!("the other way round, for {columns} rows");
+        let mut few = Schedule { swapped: true, why, ..start(nest, facts, target) };
+        facts.dots.iter().for_each(|dot| few.blocks[dot.n.index()] = Some(columns));
+        few
+    };
+    vec![with_columns(16), with_columns(32)]
 }
 
 /// The same schedule for pairs of blocks that fetch for each other; nothing where no product's tiles lie side by side, or where a
