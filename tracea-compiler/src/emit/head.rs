@@ -221,9 +221,13 @@ impl Emitter<'_> {
         let unit = if program.persistent { "unit" } else { "blockIdx.x" };
         match &program.split {
             Some(split) => {
-                // Parts of a tile are neighbours, so that they run together.
-                self.out.line(format!("const int {} = {unit} % {};", split.part, split.parts));
-                self.out.line(format!("const int {} = {unit} / {};", split.tile, split.parts));
+                let (units, parts) = (if program.persistent { "units" } else { "gridDim.x" }, &split.parts);
+                let (fast, slow, count) = match split.tiles_are_neighbours {
+                    true => (&split.tile, &split.part, format!("({units} / {parts})")),
+                    false => (&split.part, &split.tile, parts.clone()),
+                };
+                self.out.line(format!("const int {fast} = {unit} % {count};"));
+                self.out.line(format!("const int {slow} = {unit} / {count};"));
                 if !program.grid.is_empty() {
                     self.out.line(format!("int block = {};", split.tile));
                 }

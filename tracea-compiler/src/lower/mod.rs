@@ -14,6 +14,7 @@
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `split` shares the terms of a sum out among blocks;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
+//! - `overlap` lets products run on while the next operands are awaited;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `clusters` finds the tiles that neighbouring blocks fetch for each other;
 //! - `dots`, `stores` place products and results, `epilogue` the tiles that results take in on their way out;
@@ -32,6 +33,7 @@ mod kept;
 mod loops;
 pub mod merged;
 mod names;
+mod overlap;
 mod params;
 mod past_end;
 mod reductions;
@@ -128,13 +130,21 @@ pub fn lower_portfolio(whole: &Nest, target: &'static Target) -> Result<Vec<Lowe
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
+        let deep = |schedule: &Schedule| {
+            let mut deep = schedule.clone();
+            schedule::choose::deepen(nest, &facts, &mut deep);
+            fit_roles(&laid, &facts, &deep, &[2, 1])
+        };
+        if let Some(cut) = schedule::choose::by_three_quarters(nest, &facts, &narrower) {
+            portfolio.push(fit_roles(&laid, &facts, &cut, &[1])?);
+        }
         while schedule::choose::narrow(nest, &facts, &mut narrower) {
-            portfolio.push(fit_roles(&laid, &facts, &narrower)?);
+            portfolio.push(deep(&narrower)?);
         }
         if let Some(mut small) = schedule::choose::by_one_warpgroup(nest, &facts, &portfolio[0].schedule) {
-            portfolio.push(fit_roles(&laid, &facts, &small)?);
+            portfolio.push(fit_roles(&laid, &facts, &small, &[1])?);
             while schedule::choose::narrow(nest, &facts, &mut small) {
-                portfolio.push(fit_roles(&laid, &facts, &small)?);
+                portfolio.push(deep(&small)?);
             }
         }
         portfolio.extend(by_few_rows(whole, target)?);
@@ -151,7 +161,12 @@ fn by_few_rows(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sch
     let facts = Facts::of(&laid.nest);
     let schedules = schedule::choose::by_few_rows(&laid.nest, &facts, target);
     let runnable = schedules.iter().filter(|schedule| schedule::check(&laid.nest, &facts, schedule).is_ok());
-    runnable.map(|schedule| fit_roles(&laid, &facts, schedule)).collect()
+    let deep = |schedule: &Schedule| {
+        let mut deep = schedule.clone();
+        schedule::choose::deepen(&laid.nest, &facts, &mut deep);
+        deep
+    };
+    runnable.map(|schedule| fit_roles(&laid, &facts, &deep(schedule), &[2, 1])).collect()
 }
 
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other. What a result takes in by way of a ring needs
@@ -169,12 +184,12 @@ pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lower
     Ok(lower_portfolio(nest, target)?.into_iter().next())
 }
 
-/// A small block: beside another one on its multiprocessor, where registers and shared memory have room for two, and with
-/// rings as deep as there is room for.
-fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
+/// A block with rings as deep as there is room for: as many on a multiprocessor as is preferred, and as registers and shared memory
+/// have room for.
+fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32]) -> Result<Lowered, ScheduleError> {
     const LEAST_STAGES: u32 = 3;
     const MOST_STAGES: u32 = 8;
-    for resident in [2, 1] {
+    for &resident in preferred {
         for stages in (LEAST_STAGES..=MOST_STAGES).rev() {
             let tried = Schedule { resident, stages, ..schedule.clone() };
             if schedule::check(&laid.nest, facts, &tried).is_err() {

@@ -36,6 +36,11 @@ impl Group {
     pub fn turn(&self) -> Turn {
         self.count.turn(self.ring, self.operands.iter().map(|operand| operand.shared).collect())
     }
+
+    /// The turn before the one that is counted next: while a turn's operands are read, or, of the last, once it is over.
+    pub fn previous_turn(&self) -> Turn {
+        Turn { slot: self.count.previous_slot(), ..self.turn() }
+    }
 }
 
 /// How a role counts its turns.
@@ -84,6 +89,11 @@ impl Count {
             _ => None,
         });
         named.collect()
+    }
+
+    fn previous_slot(&self) -> IntText {
+        let before = IntText::name(&self.counter).plus(IntText::Const(i64::from(self.stages) - 1));
+        IntText::Rem(Box::new(before), self.stages)
     }
 
     /// A turn by which tiles of these buffers pass.

@@ -137,7 +137,9 @@ impl Lowering<'_> {
             Ok(())
         })?;
         self.open.pop();
+        let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
         self.out.push(step_loop(steps, body));
+        self.out.extend(after);
         self.leave(&site);
         self.sites.push(site);
         Ok(())

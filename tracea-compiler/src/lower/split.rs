@@ -96,6 +96,7 @@ impl Lowering<'_> {
             ops,
             part,
             parts,
+            tiles_are_neighbours: !self.facts.dots.is_empty(),
             workspace,
             arrived,
             first: self.names.fresh("first_step"),

@@ -111,6 +111,8 @@ pub struct Split {
     /// Names: which part this block has, of how many, and its first step.
     pub part: String,
     pub parts: String,
+    /// Neighbours are tiles of one part, which share operands, rather than the parts of a tile.
+    pub tiles_are_neighbours: bool,
     pub first: String,
     /// The tile's position in the grid.
     pub tile: String,

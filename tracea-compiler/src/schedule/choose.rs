@@ -6,7 +6,7 @@ use super::target::{Pipeline, Target};
 use super::{Schedule, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
 use crate::lower::merged::merged_axes;
-use crate::nest::{AxisId, AxisKind, Extent, Int, Nest, Op, Stmt, TensorId};
+use crate::nest::{AxisId, AxisKind, Extent, Int, Loop, Nest, Op, Stmt, TensorId};
 
 /// What an axis does in the nest's dots.
 #[derive(Clone, Copy, Default)]
@@ -398,6 +398,41 @@ pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opti
     }
     small.why = "one warpgroup a block, for few rows".into();
     Some(small)
+}
+
+/// Takes twice as many terms a step, for small tiles, whose products are short beside what a step waits; not where a sum runs along
+/// several axes, the last of which may be short itself.
+pub fn deepen(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {
+    let loops: Vec<&Loop> = nest
+        .body
+        .stmts
+        .iter()
+        .filter_map(|stmt| match stmt {
+            Stmt::Loop(inner) => Some(inner),
+            _ => None,
+        })
+        .collect();
+    let [sum] = loops[..] else { return };
+    let along_one_axis = facts.dots.iter().all(|dot| dot.k == sum.axis);
+    let tiled = nest.axis(sum.axis).kind == AxisKind::Tiled;
+    let short = known_extent(nest, sum.axis).is_some();
+    if let (true, true, false, Some(block)) = (along_one_axis, tiled, short, &mut schedule.blocks[sum.axis.index()]) {
+        *block *= 2;
+    }
+}
+
+/// The same schedule with three quarters of its columns, where these fill panels: tiles that cut up some sizes in fewer waves.
+pub fn by_three_quarters(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    const WIDE: u32 = 256;
+    let mut cut = schedule.clone();
+    for dot in &facts.dots {
+        if nest.axis(dot.n).kind != AxisKind::Tiled || cut.blocks[dot.n.index()] != Some(WIDE) {
+            return None;
+        }
+    }
+    facts.dots.iter().for_each(|dot| cut.blocks[dot.n.index()] = Some(WIDE / 4 * 3));
+    cut.why = "three quarters as wide, where that leaves fewer tiles over".into();
+    Some(cut)
 }
 
 /// Few columns, for a nest that is swapped: the kernel's rows. None where such an axis is another product's rows or sum, or runs over

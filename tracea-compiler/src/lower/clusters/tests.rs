@@ -84,10 +84,11 @@ fn a_slot_is_free_when_the_consumers_of_all_blocks_say_so() {
         "mbarrier_init(a_ready_full + stage, A_READY_BULK ? 1 : PRODUCERS);",
         "mbarrier_init(a_ready_empty + stage, CLUSTER * THREADS / 32);",
         "mbarrier_arrive_expect_tx(a_ready_full + slot, ARingBuffer::bytes + BRingBuffer::bytes);",
-        "release_in_cluster<CLUSTER>(a_ready_empty + slot);",
     ] {
         assert_eq!(text.matches(line).count(), 1, "{line} in\n{text}");
     }
+    // In the loop, and once after it.
+    assert_eq!(text.matches("release_in_cluster<CLUSTER>(a_ready_empty + (k_count + ").count(), 2, "{text}");
     assert!(lines(&program(along_the_sum(quote!(cluster = 2)))).contains(&"release a_ready in all blocks".into()));
 }
 
