@@ -27,4 +27,18 @@ __device__ __forceinline__ int share(int steps, int part, int parts) {
     return static_cast<int>(part * each + min(static_cast<unsigned>(part), rest));
 }
 
+// One of a grid's tiles, or a part of one: the first `whole` tiles are not cut, each of the others is cut into `parts`.
+struct CutTile {
+    int tile, part, parts;
+};
+
+__device__ __forceinline__ int cut_units(int tiles, int whole, int parts) { return whole + (tiles - whole) * parts; }
+
+// Neighbours are tiles, then tiles of one part.
+__device__ __forceinline__ CutTile cut_tile(int unit, int units, int whole, int parts) {
+    if (unit < whole) return {unit, 0, 1};
+    const int cut = (units - whole) / parts, at = unit - whole;
+    return {whole + at % cut, at / cut, parts};
+}
+
 }  // namespace tracea

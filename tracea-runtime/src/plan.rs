@@ -199,6 +199,8 @@ pub struct Kept {
 pub struct Split {
     pub part_bytes: u32,
     pub most_parts: u32,
+    /// The first tiles may be left whole.
+    pub some_whole: bool,
 }
 
 /// What one block takes of a multiprocessor, in clock cycles.
@@ -259,6 +261,8 @@ pub enum Arg {
     KeptColumns,
     /// Into how many parts the launch cuts a split loop, i32.
     Parts,
+    /// How many of the first tiles are not cut into parts.
+    WholeTiles,
     /// Device addresses of the room for parts, and of a count for each tile that is 0 between launches (8 bytes each).
     Workspace,
     Arrivals,

@@ -3,7 +3,7 @@
 use super::{Emitter, tile_name};
 use crate::nest::{AxisId, AxisKind, Extent};
 use crate::program::layout::LayoutKind;
-use crate::program::{Cluster, ParamType, Premise};
+use crate::program::{Cluster, ParamType, Premise, WholeTiles};
 
 impl Emitter<'_> {
     /// Tensors that do not lie as the kernel declares them.
@@ -184,8 +184,15 @@ impl Emitter<'_> {
     fn units(&mut self) {
         let mut counts: Vec<String> = self.program.cluster.iter().map(|_| "CLUSTER".to_string()).collect();
         counts.extend(self.program.grid.iter().map(|grid| parenthesised(&self.count(grid.axis))));
-        counts.extend(self.program.split.iter().map(|split| split.parts.clone()));
+        let parts = self.program.split.as_ref().map(|split| (split.whole.as_ref(), &split.parts));
+        if let Some((None, parts)) = parts {
+            counts.push(parts.clone());
+        }
         let units = if counts.is_empty() { "1".to_string() } else { counts.join(" * ") };
+        let units = match parts {
+            Some((Some(whole), parts)) => format!("cut_units({units}, {}, {parts})", whole.count),
+            _ => units,
+        };
         self.out.line(format!("const int units = {units};"));
     }
 
@@ -221,13 +228,17 @@ impl Emitter<'_> {
         let unit = if program.persistent { "unit" } else { "blockIdx.x" };
         match &program.split {
             Some(split) => {
-                let (units, parts) = (if program.persistent { "units" } else { "gridDim.x" }, &split.parts);
-                let (fast, slow, count) = match split.tiles_are_neighbours {
-                    true => (&split.tile, &split.part, format!("({units} / {parts})")),
-                    false => (&split.part, &split.tile, parts.clone()),
-                };
-                self.out.line(format!("const int {fast} = {unit} % {count};"));
-                self.out.line(format!("const int {slow} = {unit} / {count};"));
+                let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
+                match &split.whole {
+                    Some(WholeTiles { count, work }) => {
+                        let units = if program.persistent { "units" } else { "gridDim.x" };
+                        self.out.line(format!("const CutTile {work} = cut_tile({unit}, {units}, {count}, {parts});"));
+                    }
+                    None => {
+                        self.out.line(format!("const int {part} = {unit} % {parts};"));
+                        self.out.line(format!("const int {tile} = {unit} / {parts};"));
+                    }
+                }
                 if !program.grid.is_empty() {
                     self.out.line(format!("int block = {};", split.tile));
                 }

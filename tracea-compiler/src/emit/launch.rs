@@ -28,7 +28,11 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         cluster: program.cluster.map_or(1, |cluster| cluster.blocks),
         paired: program.cluster.and_then(|cluster| program.grid.iter().position(|grid| grid.axis == cluster.axis)),
         shared_bytes: program.shared_bytes,
-        split: program.split.as_ref().map(|split| Split { part_bytes: 4 * split.floats, most_parts: split.most_parts }),
+        split: program.split.as_ref().map(|split| Split {
+            part_bytes: 4 * split.floats,
+            most_parts: split.most_parts,
+            some_whole: split.whole.is_some(),
+        }),
         kept: program.kept.as_ref().map(|rows| Kept {
             columns: GridAxis {
                 dims: extent_dims(&nest.axis(rows.axis).extent),

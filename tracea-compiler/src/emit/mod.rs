@@ -320,12 +320,17 @@ impl<'a> Emitter<'a> {
 
     fn join_parts(&mut self, values: &[(VarId, ReduceOp, Part, u32)], leaving: &[Stmt]) {
         let Some(split) = &self.program.split else { return };
-        let (part, parts, tile, floats) = (&split.part, &split.parts, &split.tile, split.floats);
+        let (part, parts, floats) = (&split.part, &split.parts_here, split.floats);
+        let tile = match &split.whole {
+            Some(whole) => format!("({} - {})", split.tile, whole.count),
+            None => split.tile.clone(),
+        };
         self.out.line(format!("if ({parts} > 1) {{"));
         self.out.indent();
         self.out.line(format!(
-            "float* const first_part = {} + static_cast<long long>({tile}) * {parts} * {floats};",
-            split.workspace
+            "float* const first_part = {} + static_cast<long long>{} * {parts} * {floats};",
+            split.workspace,
+            if tile.starts_with('(') { tile.clone() } else { format!("({tile})") },
         ));
         self.out.line(format!("float* const this_part = first_part + {part} * {floats};"));
         let place = |from: &str, offset: u32| if offset == 0 { from.to_string() } else { format!("{from} + {offset}") };

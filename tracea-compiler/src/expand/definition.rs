@@ -149,8 +149,8 @@ fn variant(variant: &Variant) -> TokenStream {
 }
 
 fn split(split: &Split) -> TokenStream {
-    let (plan, part_bytes, most_parts) = (plan(), split.part_bytes, split.most_parts);
-    quote! { #plan::Split { part_bytes: #part_bytes, most_parts: #most_parts } }
+    let (plan, Split { part_bytes, most_parts, some_whole }) = (plan(), split);
+    quote! { #plan::Split { part_bytes: #part_bytes, most_parts: #most_parts, some_whole: #some_whole } }
 }
 
 fn kept(kept: &Kept) -> TokenStream {
@@ -201,6 +201,7 @@ fn arg(arg: &Arg) -> TokenStream {
         }
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
         Arg::Parts => quote! { #plan::Arg::Parts },
+        Arg::WholeTiles => quote! { #plan::Arg::WholeTiles },
         Arg::Workspace => quote! { #plan::Arg::Workspace },
         Arg::Arrivals => quote! { #plan::Arg::Arrivals },
         Arg::WindowMap(window) => {

@@ -195,6 +195,7 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         | plan::Arg::WindowCorner(..)
         | plan::Arg::KeptColumns
         | plan::Arg::Parts
+        | plan::Arg::WholeTiles
         | plan::Arg::Workspace
         | plan::Arg::Arrivals => true,
     });

@@ -4,7 +4,8 @@
 //! for k { acc += dot(a[(i, k)], b[(k, j)]) }      steps [first, last) of all, by this block's part
 //! c[(i, j)] = acc                                 leave the part in a workspace; the block that comes last adds all up and goes on
 //! ```
-//! Where the grid has fewer tiles than the device has multiprocessors, the launch cuts a kernel's one loop into parts. That is
+//! Where the grid has fewer tiles than the device has multiprocessors, or leaves a few tiles over when each multiprocessor has had as
+//! many, the launch cuts a kernel's one loop into parts, for all tiles or, where there is a dot, for the last ones. That is
 //! possible where all that the loop carries are sums, or greatest or least values, of terms that do not read them.
 
 use super::Lowering;
@@ -13,7 +14,7 @@ use super::loops::nest_of;
 use crate::nest::{AxisId, BinaryOp, Block, Dtype, Loop, Nest, Op, ReduceOp, Stmt as NestStmt, ValueId};
 use crate::plan;
 use crate::program::layout::LayoutKind;
-use crate::program::{Domain, IntText, Param, ParamType, Part, Split, Stmt, VarId};
+use crate::program::{Domain, IntText, Param, ParamType, Part, Split, Stmt, VarId, WholeTiles};
 
 /// Parts of a tile: adding up many takes longer than they save.
 const MOST_OF_TILES: u32 = 16;
@@ -82,8 +83,18 @@ impl Lowering<'_> {
     pub fn prepare_split(&mut self) {
         // Blocks of a cluster share out tiles.
         let Some((outer, ops)) = find(self.nest).filter(|_| self.schedule.cluster.is_none()) else { return };
-        let [part, parts, workspace, arrived] =
-            ["part", "parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
+        let [parts, workspace, arrived] = ["parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
+        let shares_operands = !self.facts.dots.is_empty();
+        let whole = shares_operands
+            .then(|| WholeTiles { count: self.names.fresh("whole_tiles"), work: self.names.fresh("work") });
+        let (part, parts_here, tile) = match &whole {
+            Some(WholeTiles { count, work }) => {
+                let arg = plan::Arg::WholeTiles;
+                self.program.params.push(Param { name: count.clone(), ty: ParamType::Int, arg });
+                (format!("{work}.part"), format!("{work}.parts"), format!("{work}.tile"))
+            }
+            None => (self.names.fresh("part"), parts.clone(), self.names.fresh("tile")),
+        };
         for (name, ty, arg) in [
             (&parts, ParamType::Int, plan::Arg::Parts),
             (&workspace, ParamType::Workspace, plan::Arg::Workspace),
@@ -96,11 +107,12 @@ impl Lowering<'_> {
             ops,
             part,
             parts,
-            tiles_are_neighbours: !self.facts.dots.is_empty(),
+            whole,
+            parts_here,
             workspace,
             arrived,
             first: self.names.fresh("first_step"),
-            tile: self.names.fresh("tile"),
+            tile,
             floats: 0,
             most_parts: 1,
         });
@@ -112,7 +124,7 @@ impl Lowering<'_> {
         let at = |part: IntText| IntText::Share {
             steps: Box::new(steps.clone()),
             part: Box::new(part),
-            parts: Box::new(IntText::name(&split.parts)),
+            parts: Box::new(IntText::name(&split.parts_here)),
         };
         self.out.push(Stmt::Let { name: split.first.clone(), value: at(IntText::name(&split.part)) });
         let end = at(IntText::name(&split.part).plus(IntText::Const(1)));

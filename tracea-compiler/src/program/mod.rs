@@ -108,11 +108,14 @@ pub struct Split {
     pub axis: AxisId,
     /// How the values that the loop carries are put together.
     pub ops: Vec<ReduceOp>,
-    /// Names: which part this block has, of how many, and its first step.
+    /// Names: which part this block has, of how many where its tile is one of those that are cut, and its first step.
     pub part: String,
     pub parts: String,
-    /// Neighbours are tiles of one part, which share operands, rather than the parts of a tile.
-    pub tiles_are_neighbours: bool,
+    /// Where the first tiles may be whole: then neighbours are tiles of one part, which share operands. With none, neighbours are the
+    /// parts of a tile, and all tiles are cut alike.
+    pub whole: Option<WholeTiles>,
+    /// Into how many parts this block's tile is cut.
+    pub parts_here: String,
     pub first: String,
     /// The tile's position in the grid.
     pub tile: String,
@@ -122,6 +125,13 @@ pub struct Split {
     /// Of a part, in the workspace.
     pub floats: u32,
     pub most_parts: u32,
+}
+
+/// Names: the parameter that says how many of the first tiles are whole, and what a block has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeTiles {
+    pub count: String,
+    pub work: String,
 }
 
 /// How a value lies in the workspace.

@@ -67,9 +67,13 @@ impl Launch<'_> {
         if plan.grid.cluster > 1 {
             let _ = writeln!(out, "  clusters   of {} blocks", plan.grid.cluster);
         }
-        if plan.parts > 1 {
-            let _ =
-                writeln!(out, "  parts      {} of each tile's sum, one a block; the last one adds them up", plan.parts);
+        if plan.shares.parts > 1 {
+            let which = match plan.shares.whole {
+                0 => "each tile's sum".to_owned(),
+                whole => format!("the sum of each tile but the first {whole}"),
+            };
+            let parts = plan.shares.parts;
+            let _ = writeln!(out, "  parts      {parts} of {which}, one a block; the last one adds them up");
         }
         if let Some(merged) = plan.merged {
             let names = merged.dims().iter().filter_map(|dim| self.kernel.dims.get(*dim)).map(|def| def.name);

@@ -5,7 +5,7 @@ use super::alignment::{Alignments, TMA_ALIGNMENT};
 use super::check::{Sizes, Tensors};
 use super::copies::Copies;
 use super::merged::{Gapless, Merged};
-use super::params::{blocks, shared_bytes, tile_count};
+use super::params::{Shares, blocks, shared_bytes, tile_count};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::plan::{GridAxis, KernelDef, Variant};
 
@@ -59,11 +59,10 @@ pub(super) struct Operands<'a> {
     pub may_copy: bool,
 }
 
-/// What the model says of a launch: its time, into how many parts the loop is best cut, and whether operands that TMA cannot fetch
-/// are worth a copy.
+/// What the model says of a launch: its time, how its tiles are best cut, and whether operands that TMA cannot fetch are worth a copy.
 pub(super) struct Prediction {
     pub cycles: u64,
-    pub parts: u32,
+    pub shares: Shares,
     pub realigns: bool,
 }
 
@@ -99,24 +98,34 @@ pub(super) fn prediction(
 
 /// In as many parts as serve it best, with operands of these alignments; `moved` are the bytes of all tensors.
 fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignments, moved: u64) -> Prediction {
-    let of = |parts| Prediction {
+    let of = |shares: Shares| Prediction {
         cycles: beside_memory(
-            cycles_of(variant, sizes, capacity, parts, alignments),
-            moved.saturating_add(part_bytes(variant, sizes, parts))
+            cycles_of(variant, sizes, capacity, shares, alignments),
+            moved.saturating_add(part_bytes(variant, sizes, shares))
                 / (MEMORY_BYTES * u64::from(capacity.multiprocessors)),
         ),
-        parts: parts as u32,
+        shares,
         realigns: false,
     };
-    let whole = of(1);
+    let whole = of(Shares::WHOLE);
     let Some(split) = variant.split else { return whole };
     let tiles = tile_count(variant, sizes);
-    let room = PARTS_BYTES / (tiles.max(1) * u64::from(split.part_bytes)).max(1);
     let steps = variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1);
-    let most = if tiles <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
-    // Doubling, and one and a half times that: 2, 3, 4, 6, 8, 12 …
-    let wanted = (1..).flat_map(|doubled| [1u64 << doubled, 3 << (doubled - 1)]).take_while(|parts| *parts <= most);
-    wanted.map(of).fold(whole, |best, next| if next.cycles < best.cycles { next } else { best })
+    // All tiles, or those that are left when each multiprocessor has had as many.
+    let at_a_time = u64::from(capacity.blocks_at_a_time(variant.cost.resident.max(1), 1));
+    let full_waves = tiles / at_a_time * at_a_time;
+    let first_cut = [Some(0), (split.some_whole && 0 < full_waves && full_waves < tiles).then_some(full_waves)];
+    let ways = first_cut.into_iter().flatten().flat_map(|first| {
+        let cut = tiles - first;
+        let room = PARTS_BYTES / (cut.max(1) * u64::from(split.part_bytes)).max(1);
+        let most = if cut <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
+        // Doubling, and one and a half times that: 2, 3, 4, 6, 8, 12 …
+        let wanted = (1..).flat_map(|doubled| [1u64 << doubled, 3 << (doubled - 1)]);
+        wanted
+            .take_while(move |parts| *parts <= most)
+            .map(move |parts| Shares { whole: first as u32, parts: parts as u32 })
+    });
+    ways.map(of).fold(whole, |best, next| if next.cycles < best.cycles { next } else { best })
 }
 
 /// What multiprocessors do and what memory moves go on at the same time, but not from the first to the last cycle: most of what takes
@@ -126,9 +135,10 @@ fn beside_memory(cycles: u64, memory: u64) -> u64 {
 }
 
 /// That all parts write and read.
-fn part_bytes(variant: &Variant, sizes: &Sizes, parts: u64) -> u64 {
-    let each = variant.split.filter(|_| parts > 1).map_or(0, |split| 2 * u64::from(split.part_bytes));
-    tile_count(variant, sizes).saturating_mul(parts).saturating_mul(each)
+fn part_bytes(variant: &Variant, sizes: &Sizes, shares: Shares) -> u64 {
+    let each = variant.split.filter(|_| shares.parts > 1).map_or(0, |split| 2 * u64::from(split.part_bytes));
+    let cut = tile_count(variant, sizes).saturating_sub(u64::from(shares.whole));
+    cut.saturating_mul(u64::from(shares.parts)).saturating_mul(each)
 }
 
 fn count(axes: &[GridAxis], sizes: &Sizes) -> u64 {
@@ -137,7 +147,39 @@ fn count(axes: &[GridAxis], sizes: &Sizes) -> u64 {
 
 /// As many waves as it takes, each as long as one block on its own, but no less than all the work that comes to one
 /// multiprocessor.
-fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, parts: u64, alignments: &Alignments) -> u64 {
+fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Shares, alignments: &Alignments) -> u64 {
+    let (whole, parts) = (u64::from(shares.whole), u64::from(shares.parts));
+    let cut = tile_count(variant, sizes).saturating_sub(whole).saturating_mul(parts);
+    let multiprocessors = u64::from(capacity.multiprocessors);
+    let by_shared = (capacity.block_shared_bytes + SHARED_OF_A_BLOCK)
+        / (shared_bytes(variant, sizes, shares.parts) + SHARED_OF_A_BLOCK);
+    let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
+    let (mut latency, mut work) = (0u64, 0u64);
+    for (units, parts) in [(whole, 1), (cut, parts)] {
+        let each = units.div_ceil(multiprocessors);
+        let unit = unit_of(variant, sizes, parts, alignments);
+        latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(unit.latency));
+        work = work.saturating_add(each.saturating_mul(unit.work));
+    }
+    let joining = match variant.split {
+        Some(split) if parts > 1 => JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES,
+        _ => 0,
+    };
+    let all = latency.max(work).saturating_add(joining);
+    let by_tma = variant.cost.fetches.iter().all(|fetch| alignments.get(fetch.tensor) >= TMA_ALIGNMENT);
+    match variant.paired {
+        Some(_) if by_tma && whole + cut >= WAVES_OF_PAIRS * multiprocessors => all.saturating_mul(LEFT_BY_PAIRS) / 100,
+        _ => all,
+    }
+}
+
+/// What one block takes for a tile, or for one of its parts: on its own, and of a multiprocessor that others share.
+struct Unit {
+    latency: u64,
+    work: u64,
+}
+
+fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments) -> Unit {
     // Loops are what is cut; what stands outside of them every part does.
     let steps_of = |over: &[GridAxis]| if over.is_empty() { 1 } else { count(over, sizes).div_ceil(parts) };
     let once = u64::from(variant.cost.once);
@@ -149,27 +191,12 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, parts: u64, a
     }
     // Copying threads run beside the products.
     let by_threads = variant.cost.fetches.iter().filter(|fetch| alignments.get(fetch.tensor) < TMA_ALIGNMENT);
-    let by_tma = by_threads.clone().next().is_none();
     let copying = by_threads.fold(once, |copying, fetch| {
         let pieces = u64::from(fetch.bytes / alignments.get(fetch.tensor));
         copying.saturating_add((pieces / COPIED_PIECES).saturating_mul(steps_of(fetch.over)))
     });
     let leaving = if variant.split.is_some() && parts > 1 { LEAVING } else { 0 };
-    let latency = latency.max(copying).saturating_add(leaving);
-    let (tiles, multiprocessors) = (tile_count(variant, sizes), u64::from(capacity.multiprocessors));
-    let each = tiles.saturating_mul(parts).div_ceil(multiprocessors);
-    let by_shared = (capacity.block_shared_bytes + SHARED_OF_A_BLOCK)
-        / (shared_bytes(variant, sizes, parts as u32) + SHARED_OF_A_BLOCK);
-    let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
-    let joining = match variant.split {
-        Some(split) if parts > 1 => JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES,
-        _ => 0,
-    };
-    let all = each.div_ceil(resident).saturating_mul(latency).max(each.saturating_mul(work)).saturating_add(joining);
-    match variant.paired {
-        Some(_) if by_tma && tiles >= WAVES_OF_PAIRS * multiprocessors => all.saturating_mul(LEFT_BY_PAIRS) / 100,
-        _ => all,
-    }
+    Unit { latency: latency.max(copying).saturating_add(leaving), work }
 }
 
 #[cfg(test)]
@@ -274,11 +301,11 @@ mod tests {
     #[test]
     fn memory_bounds_what_few_rows_take() {
         // 235 MB at 3.9 TB/s: 60 µs of 1.75 GHz, whatever multiprocessors do.
-        let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16 });
+        let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true });
         let few = says(&Variant { split, ..SMALL }, [16, 28672, 4096], 0, false);
         assert!((105_000..180_000).contains(&few.cycles), "{}", few.cycles);
-        assert_eq!(few.parts, 1, "parts would be moved too");
-        assert!(says(&Variant { split, ..SMALL }, [128, 4096, 4096], 0, false).parts > 1);
+        assert_eq!(few.shares.parts, 1, "parts would be moved too");
+        assert!(says(&Variant { split, ..SMALL }, [128, 4096, 4096], 0, false).shares.parts > 1);
     }
 
     #[test]

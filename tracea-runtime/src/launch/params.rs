@@ -59,16 +59,32 @@ pub(super) struct Given<'a> {
     pub cut: Cut,
 }
 
-/// Into how many parts a launch cuts its loop, and where they are left.
+/// How a launch cuts its tiles: the first ones are whole, and the loop of each of the others is cut into so many parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shares {
+    pub whole: u32,
+    pub parts: u32,
+}
+
+impl Shares {
+    pub const WHOLE: Shares = Shares { whole: 0, parts: 1 };
+
+    /// What blocks have to do, in tiles and parts of tiles.
+    pub fn units(self, tiles: u32) -> u32 {
+        self.whole + tiles.saturating_sub(self.whole) * self.parts
+    }
+}
+
+/// That, and where parts are left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
-    pub parts: u32,
+    pub shares: Shares,
     pub arrivals: u64,
     pub workspace: u64,
 }
 
 impl Cut {
-    pub const WHOLE: Cut = Cut { parts: 1, arrivals: 0, workspace: 0 };
+    pub const WHOLE: Cut = Cut { shares: Shares::WHOLE, arrivals: 0, workspace: 0 };
 }
 
 /// Blocks of columns that threads keep.
@@ -160,11 +176,13 @@ impl Parameters {
             },
             Arg::DivideByDims(dims) => self.put_fast_div(sizes.product(dims)),
             Arg::DivideByBlocks(axis) => self.put_fast_div(blocks(&axis, sizes)),
-            Arg::Parts => self.put(&(cut.parts as i32).to_ne_bytes(), 4),
+            Arg::Parts => self.put(&(cut.shares.parts as i32).to_ne_bytes(), 4),
+            Arg::WholeTiles => self.put(&(cut.shares.whole as i32).to_ne_bytes(), 4),
             Arg::Arrivals => self.put(&cut.arrivals.to_ne_bytes(), 8),
             Arg::Workspace => self.put(&cut.workspace.to_ne_bytes(), 8),
             Arg::KeptColumns => {
-                let columns = variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, cut.parts) * kept.columns.block);
+                let columns =
+                    variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, cut.shares.parts) * kept.columns.block);
                 self.put(&(columns as i32).to_ne_bytes(), 4)
             }
             Arg::TensorMap { tensor, merged, boxes } => match tensors.get(tensor) {
@@ -210,7 +228,7 @@ fn alignment(arg: &Arg) -> usize {
     match arg {
         Arg::Pointer(_) | Arg::Stride(..) => 8,
         Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
-        Arg::WindowCorner(..) | Arg::KeptColumns | Arg::Parts => 4,
+        Arg::WindowCorner(..) | Arg::KeptColumns | Arg::Parts | Arg::WholeTiles => 4,
         Arg::Workspace | Arg::Arrivals => 8,
         Arg::TensorMap { .. } | Arg::WindowMap(_) => 64,
     }

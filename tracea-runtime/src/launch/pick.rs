@@ -5,6 +5,7 @@ use super::alignment::Alignments;
 use super::check::Sizes;
 use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
+use super::params::Shares;
 use super::run::Checks;
 use crate::cuda::Gpu;
 use crate::error::{Error, Result};
@@ -127,15 +128,14 @@ impl Launch<'_> {
 pub(super) struct Picked {
     pub index: usize,
     pub variant: &'static Variant,
-    /// Into how many the loop is cut.
-    pub parts: u32,
+    pub shares: Shares,
     /// Whether operands that TMA cannot fetch as they lie are copied first, beside those that the variant reads laid anew.
     pub realigns: bool,
 }
 
 impl Picked {
     fn of(index: usize, variant: &'static Variant, said: &Prediction) -> Picked {
-        Picked { index, variant, parts: said.parts, realigns: said.realigns }
+        Picked { index, variant, shares: said.shares, realigns: said.realigns }
     }
 }
 
@@ -313,7 +313,7 @@ mod tests {
             let candidates = said.iter().map(|(variant, _)| *variant).enumerate();
             let predict = |variant: &Variant| {
                 let (_, cycles) = said.iter().find(|(other, _)| std::ptr::eq(*other, variant))?;
-                cycles.map(|cycles| Prediction { cycles, parts: 1, realigns: false })
+                cycles.map(|cycles| Prediction { cycles, shares: Shares::WHOLE, realigns: false })
             };
             best(candidates, predict).map(|picked| picked.index)
         };

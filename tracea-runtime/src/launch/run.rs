@@ -8,7 +8,7 @@ use super::copies::{Copies, Replaced};
 use super::copying::Copying;
 use super::merged::{Gapless, Merged};
 use super::model::Capacity;
-use super::params::{Cut, Given, Parameters, shared_bytes, tiles};
+use super::params::{Cut, Given, Parameters, Shares, shared_bytes, tiles};
 use super::pick::Picked;
 use super::slot::LoadKey;
 use super::tensor_map::merges;
@@ -37,8 +37,7 @@ pub(crate) struct Checks<'a> {
 pub(crate) struct Plan {
     pub variant: &'static Variant,
     pub variant_index: usize,
-    /// Into how many parts the kernel's loop is cut.
-    pub parts: u32,
+    pub shares: Shares,
     pub grid: Grid,
     pub specialization: Specialization,
     pub windows: Windows,
@@ -132,12 +131,12 @@ impl Launch<'_> {
     }
 
     fn plan_with(&self, checks: &Checks<'_>, gpu: &Gpu, picked: Picked, copies: Copies) -> Result<Plan> {
-        let Picked { index: variant_index, variant, parts, .. } = picked;
+        let Picked { index: variant_index, variant, shares, .. } = picked;
         let merged = Merged::of(self.kernel, variant, &checks.sizes, &Gapless::of(&self.tensors));
         let sizes = merged.map_or(checks.sizes, |merged| merged.sizes(&checks.sizes));
         let tiles = tiles(self.kernel.name, variant, &sizes)?;
         let cluster = variant.cluster.max(1);
-        let units = (tiles * parts).next_multiple_of(cluster);
+        let units = shares.units(tiles).next_multiple_of(cluster);
         let blocks = match variant.persistent {
             true => units.min(Capacity::of(gpu).blocks_at_a_time(variant.cost.resident.max(1), cluster)),
             false => units,
@@ -167,8 +166,8 @@ impl Launch<'_> {
         for tensor in variant.windowed() {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
-        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, parts) };
-        Ok(Plan { variant, variant_index, parts, grid, specialization, windows, merged, copies })
+        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, shares.parts) };
+        Ok(Plan { variant, variant_index, shares, grid, specialization, windows, merged, copies })
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {
@@ -194,10 +193,10 @@ impl Launch<'_> {
             plan = self.plan(checks, gpu, false)?;
             loaded = self.loaded(checks, &plan, gpu)?;
         }
-        let cut = match (plan.parts, workspace) {
+        let cut = match (plan.shares.parts, workspace) {
             (2.., Some(workspace)) => {
                 let (arrivals, workspace) = workspace.addresses(gpu, stream)?;
-                Cut { parts: plan.parts, arrivals, workspace }
+                Cut { shares: plan.shares, arrivals, workspace }
             }
             _ => Cut::WHOLE,
         };
