@@ -32,7 +32,7 @@ struct PanelKMajor {
 // In shared memory as PanelTile<T, K, MN>: the rows are k. wgmma takes 16-bit types so, and no others.
 template <class T, int MN, int K>
 struct PanelMnMajor {
-    static_assert(sizeof(stored<T>) == 2, "wgmma wants 32-bit types K-major");
+    static_assert(sizeof(stored<T>) == 2, "wgmma wants 32-bit types K-major, but for A in registers");
 
     using type = T;
     using Tile = PanelTile<T, K, MN>;
@@ -47,6 +47,48 @@ struct PanelMnMajor {
     }
     static __device__ __forceinline__ constexpr int step_bytes(int step) { return step * 16 * 128; }
     static __device__ __forceinline__ constexpr int mn_bytes(int mn) { return mn / 64 * Tile::panel_bytes; }
+};
+
+// Of tf32, as A alone: threads read its fragments, so that it counts as one in registers. Its low bits are cut off as they are in shared
+// memory.
+template <int MN, int K>
+struct PanelMnMajor<tf32, MN, K> {
+    using type = tf32;
+    using Tile = PanelTile<tf32, K, MN>;
+    static constexpr int mn = MN, k = K;
+    static constexpr bool in_registers = true, mn_major = true;
+
+    const float* p;
+
+    // Thread 4*g + t wants rows g and g + 8 of the warp's, at k = t and t + 4 of each step. Rows g < 4 and g >= 4 lie in neighbouring
+    // chunks, which the swizzle by k = 0 … 3 sends to the same four places, and by k = 4 … 7 to the other four: half a warp begins with
+    // k = t, the other one with k = t + 4, and no bank is met twice.
+    template <class Rows, bool PAIRS>
+    struct Left {
+        static_assert(Rows::row_blocks == 1 && Rows::warps_n == 1, "a warp holds 16 whole rows");
+        const float* p;
+        bool upper;
+        int first[2], second[2];  // of rows g and g + 8, in the first step
+
+        __device__ __forceinline__ explicit Left(const PanelMnMajor& a) : p(a.p), upper(lane_index() >= 16) {
+            const int row = Rows::warp_m() * 16 + lane_index() / 4, t = lane_index() % 4;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                first[half] = Tile::offset(t + (upper ? 4 : 0), row + half * 8);
+                second[half] = Tile::offset(t + (upper ? 0 : 4), row + half * 8);
+            }
+        }
+        __device__ __forceinline__ void load(unsigned (&fragment)[1][4], int step) const {
+            constexpr int step_elements = k_step<tf32> * Tile::panel_cols;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const unsigned x = __float_as_uint(p[first[half] + step * step_elements]);
+                const unsigned y = __float_as_uint(p[second[half] + step * step_elements]);
+                fragment[0][half] = upper ? y : x;
+                fragment[0][half + 2] = upper ? x : y;
+            }
+        }
+    };
 };
 
 // mma's A fragments from the pairs of a tf32 operand in accumulator order (operand.cuh): element k of eight goes from thread
@@ -65,8 +107,8 @@ __device__ __forceinline__ void unpair_fragment(unsigned (&fragment)[4]) {
     }
 }
 
-// A in registers, converted: the operand (RegisterA, FragmentA) may change once this is made, this not until its products are
-// waited for.
+// A in registers, converted: the operand (RegisterA, FragmentA, PanelMnMajor of tf32) may change once this is made, this not until its
+// products are waited for.
 template <class T, int MN, int K>
 struct PackedA {
     using type = T;
@@ -84,7 +126,7 @@ struct PackedA {
         for (int step = 0; step < steps; ++step) {
             unsigned fragment[1][4];
             left.load(fragment, step);
-            if constexpr (same<T, tf32>) unpair_fragment(fragment[0]);
+            if constexpr (same<T, tf32> && !Operand::mn_major) unpair_fragment(fragment[0]);
 #pragma unroll
             for (int i = 0; i < 4; ++i) fragments[step][i] = fragment[0][i];
         }
@@ -165,7 +207,7 @@ __device__ __forceinline__ void wgdot_check() {
 }
 
 // acc += a · b, or acc = a · b without `accumulate`, as one group: issued, not waited for. The first form is for A that the
-// caller packed; RegisterA and FragmentA are packed here.
+// caller packed; others that come from registers are packed here.
 template <class Acc, int K, class T, int MN, class B>
 __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PackedA<T, MN, K>& a, B b, bool accumulate = true) {
     wgdot_check<Acc, K, PackedA<T, MN, K>, B>();

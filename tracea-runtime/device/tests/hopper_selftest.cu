@@ -104,6 +104,11 @@ void test_wgdots() {
         (test_wgdot<T, 1, N, 64, true, true>(false), ...);
         test_wgdot<T, 2, 192, 128, true, true>(true);
         test_wgdot<T, 2, 192, 144, true, true>(true);
+    } else {
+        // Threads read the fragments of A.
+        (test_wgdot<T, 1, N, 32, true, false>(false), ...);
+        test_wgdot<T, 2, 256, 32, true, false>(true);
+        test_wgdot<T, 2, 128, 96, true, false>(true);
     }
     test_wgdot<T, 2, 256, 128, false, false>(true);
     test_wgdot<T, 1, 320, 64, false, false>(true);
