@@ -15,6 +15,7 @@ mod writer;
 use crate::nest::{AxisId, Dtype, Nest, ReduceOp, TensorId};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
+use crate::program::shared::{Shared, SharedId};
 use crate::program::{
     AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, Part, Program, Scalar, Scope,
     Stmt, VarId,
@@ -423,19 +424,8 @@ impl<'a> Emitter<'a> {
 
     fn operand(&self, operand: &Operand, k: u32) -> String {
         match operand {
-            Operand::Shared { shared, slot, major } => {
-                let shared = self.program.shared(*shared);
-                let (kind, other) = match major {
-                    Major::K => ("KMajor", shared.rows),
-                    Major::Mn => ("MnMajor", shared.cols),
-                };
-                let storage = if shared.panels { "Panel" } else { "Shared" };
-                format!(
-                    "{storage}{kind}<{}, {other}, {k}>{{{}}}",
-                    shared.dtype.cuda(),
-                    self.slot(&shared.name, slot.as_ref(), shared)
-                )
-            }
+            Operand::Shared { shared, slot, major } => self.shared_operand(*shared, slot.as_ref(), *major, k),
+            Operand::Fragments { shared, slot } => self.shared_operand(*shared, slot.as_ref(), Major::Mn, k),
             Operand::Registers { value, ty } => {
                 let value = self.program.var(*value);
                 let Domain::Tile(layout) = value.domain else { return String::new() };
@@ -444,7 +434,17 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn slot(&self, name: &str, slot: Option<&IntText>, shared: &crate::program::shared::Shared) -> String {
+    fn shared_operand(&self, shared: SharedId, slot: Option<&IntText>, major: Major, k: u32) -> String {
+        let shared = self.program.shared(shared);
+        let (kind, other) = match major {
+            Major::K => ("KMajor", shared.rows),
+            Major::Mn => ("MnMajor", shared.cols),
+        };
+        let storage = if shared.panels { "Panel" } else { "Shared" };
+        format!("{storage}{kind}<{}, {other}, {k}>{{{}}}", shared.dtype.cuda(), self.slot(&shared.name, slot, shared))
+    }
+
+    fn slot(&self, name: &str, slot: Option<&IntText>, shared: &Shared) -> String {
         match slot {
             None => name.to_string(),
             Some(slot) => format!("{name} + {} * {}", self.factor(slot), shared.pitch_elements()),

@@ -117,7 +117,11 @@ impl Lowering<'_> {
         match source {
             OperandSource::Tensor { load, major, .. } => {
                 let (shared, slot) = self.resident(*load, *major, k, other, dtype)?;
-                Ok(Operand::Shared { shared, slot, major: *major })
+                let fragments = self.role != Role::All && (dtype, *major) == (Dtype::Tf32, Major::Mn);
+                Ok(match is_a && fragments {
+                    true => Operand::Fragments { shared, slot },
+                    false => Operand::Shared { shared, slot, major: *major },
+                })
             }
             OperandSource::Computed { value } => self.computed_operand(*value, k, other, dtype, is_a),
         }
@@ -341,29 +345,39 @@ mod tests {
     }
 
     #[test]
-    fn warpgroups_multiply_tf32_along_the_sum_however_it_lies() {
+    fn warpgroups_multiply_tf32_however_it_lies() {
         let (a, turned_a) = (quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, i)].to::<tf32>().t()));
         let (turned_b, b) = (quote!(b[(j, k)].to::<tf32>().t()), quote!(b[(k, j)].to::<tf32>()));
-        for (a, b) in [(&a, &b), (&a, &turned_b), (&turned_a, &b), (&turned_a, &turned_b)] {
-            let dots = by_warpgroups(a.clone(), b.clone());
-            assert!(!dots.is_empty());
-            for line in dots {
-                let [along, swapped] = [("a", "b"), ("b", "a")].map(|(first, second)| {
-                    format!("dot acc += {first}_ring (K-major) . {second}_ring (K-major) by Wgmma")
-                });
-                assert!(line == along || line == swapped, "{line}");
-            }
+        let distinct = |a: &TokenStream, b: &TokenStream| {
+            let mut dots = by_warpgroups(a.clone(), b.clone());
+            dots.sort();
+            dots.dedup();
+            dots
+        };
+        let of = |first: &str, second: &str| format!("dot acc += {first} . {second} by Wgmma");
+        assert_eq!(distinct(&a, &b), [of("b_ring (fragments)", "a_ring (K-major)")], "the other way round");
+        let both_ways = [of("a_ring (K-major)", "b_ring (K-major)"), of("b_ring (K-major)", "a_ring (K-major)")];
+        assert_eq!(distinct(&a, &turned_b), both_ways);
+        let copied_for_few_rows =
+            [of("a_ring (fragments)", "b_ring (K-major)"), of("b_ring (K-major)", "a_ring (K-major)")];
+        assert_eq!(distinct(&turned_a, &turned_b), copied_for_few_rows);
+        let one_is_copied =
+            [of("a_ring (fragments)", "b_ring (K-major)"), of("b_ring (fragments)", "a_ring (K-major)")];
+        assert_eq!(distinct(&turned_a, &b), one_is_copied);
+    }
+
+    #[test]
+    fn tf32_that_is_read_both_ways_needs_no_copy() {
+        let dots = by_warpgroups(quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, j)].to::<tf32>()));
+        assert!(!dots.is_empty());
+        for line in dots {
+            assert_eq!(line, "dot acc += a_ring (fragments) . a_ring_2 (K-major) by Wgmma");
         }
     }
 
     #[test]
-    fn tf32_that_was_computed_or_is_read_both_ways_is_left_to_warps() {
-        for (a, b) in [
-            (quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, j)].to::<tf32>())),
-            (quote!(a[(i, k)].exp().to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t())),
-        ] {
-            assert!(by_warpgroups(a, b).is_empty());
-        }
+    fn tf32_that_was_computed_is_left_to_warps() {
+        assert!(by_warpgroups(quote!(a[(i, k)].exp().to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t())).is_empty());
     }
 
     #[test]

@@ -78,13 +78,11 @@ impl Lowered {
 
 /// Lowers under a pinned schedule.
 pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Lowered, ScheduleError> {
-    let laid = match schedule::is_swapped(target, spec)? {
-        true => {
-            swapped::check(nest)?;
-            Laid::for_target(&swapped::swapped(nest), target)
-        }
-        false => Laid::for_target(nest, target),
-    };
+    let swapped = schedule::is_swapped(target, spec)?;
+    if swapped {
+        swapped::check(nest)?;
+    }
+    let laid = Laid::for_target(nest, target, swapped);
     let facts = Facts::of(&laid.nest);
     let schedule = schedule::pinned(&laid.nest, &facts, target, spec)?;
     let program = lower(&laid, &facts, &schedule)?;
@@ -110,13 +108,8 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
 ///
 /// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
 pub fn lower_portfolio(whole: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
-    let laid = Laid::for_target(whole, target);
+    let Some(Start { laid, facts, schedule }) = Start::best(whole, target) else { return Ok(Vec::new()) };
     let nest = &laid.nest;
-    let facts = Facts::of(nest);
-    let schedule = schedule::choose::start(nest, &facts, target);
-    if target.pipeline == Pipeline::WarpRoles && schedule::check(nest, &facts, &schedule).is_err() {
-        return Ok(Vec::new());
-    }
     let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = Vec::new();
@@ -147,19 +140,57 @@ pub fn lower_portfolio(whole: &Nest, target: &'static Target) -> Result<Vec<Lowe
                 portfolio.push(deep(&small)?);
             }
         }
-        portfolio.extend(by_few_rows(whole, target)?);
+        portfolio.extend(by_other_ways(whole, target, &laid)?);
     }
     Ok(portfolio)
 }
 
-/// The other way round, for products of few rows, where that can be done.
-fn by_few_rows(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+/// A nest and the schedule that others are made from.
+struct Start {
+    laid: Laid,
+    facts: Facts,
+    schedule: Schedule,
+}
+
+impl Start {
+    fn of(nest: &Nest, target: &'static Target, swapped: bool) -> Start {
+        let laid = Laid::for_target(nest, target, swapped);
+        let facts = Facts::of(&laid.nest);
+        let schedule = Schedule { swapped, ..schedule::choose::start(&laid.nest, &facts, target) };
+        Start { laid, facts, schedule }
+    }
+
+    fn runs(&self) -> bool {
+        let Start { laid, facts, schedule } = self;
+        schedule.target.pipeline == Pipeline::CommitGroups || schedule::check(&laid.nest, facts, schedule).is_ok()
+    }
+
+    /// As the kernel has it, or the other way round where that takes fewer copies.
+    fn best(nest: &Nest, target: &'static Target) -> Option<Start> {
+        let plain = Start::of(nest, target, false);
+        let others = target.pipeline == Pipeline::WarpRoles
+            && swapped::check(nest).is_ok()
+            && !(plain.runs() && swapped::takes_in_tiles(nest, &plain.facts));
+        let swapped = others.then(|| Start::of(nest, target, true));
+        [Some(plain), swapped].into_iter().flatten().filter(Start::runs).min_by_key(|start| start.laid.relaid.len())
+    }
+}
+
+/// The other way round, where that can be done: for products of few rows, and for all where the launch then copies the other operand.
+fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Vec<Lowered>, ScheduleError> {
     if swapped::check(nest).is_err() {
         return Ok(Vec::new());
     }
-    let laid = Laid::for_target(&swapped::swapped(nest), target);
-    let facts = Facts::of(&laid.nest);
-    let schedules = schedule::choose::by_few_rows(&laid.nest, &facts, target);
+    let Start { laid, facts, schedule } = Start::of(nest, target, true);
+    let mut schedules = schedule::choose::by_few_rows(&laid.nest, &facts, &schedule);
+    let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
+    if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) {
+        let mut narrower = schedule;
+        schedules.push(narrower.clone());
+        while schedule::choose::narrow(&laid.nest, &facts, &mut narrower) {
+            schedules.push(narrower.clone());
+        }
+    }
     let runnable = schedules.iter().filter(|schedule| schedule::check(&laid.nest, &facts, schedule).is_ok());
     let deep = |schedule: &Schedule| {
         let mut deep = schedule.clone();

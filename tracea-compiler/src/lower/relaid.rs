@@ -1,5 +1,5 @@
-//! Operands that the launch lays anew: `wgmma` reads tf32 along the sum alone, so that a tensor which lies across it is copied first,
-//! and the nest is lowered as if the copy were what the kernel was given.
+//! Operands that the launch lays anew: `wgmma` reads tf32 from shared memory along the sum alone. Of a left operand that lies across it
+//! threads read fragments, but a right one is copied first, and the nest is lowered as if the copy were what the kernel was given.
 //!
 //! ```text
 //! b: (K, N)   dot(a[(i, k)], b[(k, j)])        becomes        b: (N, K)   dot(a[(i, k)], b[(j, k)].t())
@@ -20,12 +20,13 @@ pub struct Laid {
 }
 
 impl Laid {
-    pub fn for_target(nest: &Nest, target: &Target) -> Laid {
+    /// Of a kernel's nest, or of that the other way round.
+    pub fn for_target(nest: &Nest, target: &Target, swapped: bool) -> Laid {
+        let mut nest = if swapped { super::swapped::swapped(nest) } else { nest.clone() };
         let relaid = match target.pipeline {
             Pipeline::CommitGroups => Vec::new(),
-            Pipeline::WarpRoles => relaid(nest),
+            Pipeline::WarpRoles => relaid(&nest),
         };
-        let mut nest = nest.clone();
         for Relaid { tensor, last } in &relaid {
             let tensor = TensorId(*tensor as u32);
             nest.tensors[tensor.index()].dims[*last..].rotate_left(1);
@@ -42,16 +43,16 @@ impl Laid {
     }
 }
 
-/// Tensors that lie across the sums of tf32 dots, where nothing else reads or writes them.
+/// Tensors that lie across the sums of tf32 dots as right operands, where nothing but dots reads or writes them.
 fn relaid(nest: &Nest) -> Vec<Relaid> {
     let facts = Facts::of(nest);
     let across = across(nest, &facts);
     let alone = operand_only(nest, &facts);
     let mut relaid: Vec<Relaid> = Vec::new();
-    for (tensor, _, last) in &across {
+    for Across { tensor, last, .. } in across.iter().filter(|across| across.right) {
         let alike = |load: &ValueId| {
-            let mut readers = across.iter().filter(|(_, other, _)| other == load).peekable();
-            alone.contains(load) && readers.peek().is_some() && readers.all(|(.., other)| other == last)
+            let mut readers = across.iter().filter(|other| other.load == *load).peekable();
+            alone.contains(load) && readers.peek().is_some() && readers.all(|other| other.last == *last)
         };
         let known = relaid.iter().any(|known| known.tensor == tensor.index());
         if !known && !nest.tensor(*tensor).mutable && loads(nest, &facts, *tensor).all(|load| alike(&load)) {
@@ -61,18 +62,27 @@ fn relaid(nest: &Nest) -> Vec<Relaid> {
     relaid
 }
 
-/// For each tf32 operand that lies across its dot's sum: the tensor, the load, and which of its axes the sum runs along.
-fn across(nest: &Nest, facts: &Facts) -> Vec<(TensorId, ValueId, usize)> {
+/// A tf32 operand that lies across its dot's sum.
+struct Across {
+    tensor: TensorId,
+    load: ValueId,
+    /// Which of the tensor's axes the sum runs along.
+    last: usize,
+    /// The dot's right one.
+    right: bool,
+}
+
+fn across(nest: &Nest, facts: &Facts) -> Vec<Across> {
     let mut across = Vec::new();
     for dot in facts.dots.iter().filter(|dot| dot.dtype == Dtype::Tf32) {
-        for source in [&dot.a, &dot.b] {
+        for (source, right) in [(&dot.a, false), (&dot.b, true)] {
             let OperandSource::Tensor { load, tensor, major: Major::Mn } = source else { continue };
             let Op::Load { index, .. } = &nest.value(*load).op else { continue };
             let mut along = (0..index.len()).filter(|at| mentions(&index[*at], dot.k));
-            if let (Some(at), None) = (along.next(), along.next())
-                && index[at] == Int::Axis(dot.k)
+            if let (Some(last), None) = (along.next(), along.next())
+                && index[last] == Int::Axis(dot.k)
             {
-                across.push((*tensor, *load, at));
+                across.push(Across { tensor: *tensor, load: *load, last, right });
             }
         }
     }
@@ -98,8 +108,8 @@ mod tests {
     /// Tensors that are laid anew, with the dims of their copies.
     fn relaid(item: TokenStream) -> Vec<(String, Vec<String>)> {
         let (nest, _) = testing::nest(item);
-        assert_eq!(Laid::for_target(&nest, &SM_80).relaid, [], "mma.sync reads them as they lie");
-        let Laid { nest, relaid } = Laid::for_target(&nest, &SM_90A);
+        assert_eq!(Laid::for_target(&nest, &SM_80, false).relaid, [], "mma.sync reads them as they lie");
+        let Laid { nest, relaid } = Laid::for_target(&nest, &SM_90A, false);
         let dims = |relaid: &Relaid| {
             let tensor = &nest.tensors[relaid.tensor];
             (tensor.name.clone(), tensor.dims.iter().map(|dim| nest.dim(*dim).name.clone()).collect())
@@ -138,7 +148,7 @@ mod tests {
             }
         });
         let named = |name: &str, dims: [&str; 3]| (name.to_string(), dims.map(str::to_string).to_vec());
-        assert_eq!(copies, [named("a", ["B", "M", "K"]), named("b", ["B", "N", "K"])]);
+        assert_eq!(copies, [named("b", ["B", "N", "K"])]);
     }
 
     #[test]
@@ -169,8 +179,8 @@ mod tests {
         let (b, bt) = (quote!(b[(k, j)].to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t()));
         assert_eq!(of(a.clone(), bt.clone()), [""; 0]);
         assert_eq!(of(a, b.clone()), ["b"]);
-        assert_eq!(of(at.clone(), bt), ["a"]);
-        assert_eq!(of(at, b), ["a", "b"]);
+        assert_eq!(of(at.clone(), bt), [""; 0], "threads read fragments of the left operand");
+        assert_eq!(of(at, b), ["b"]);
         assert_eq!(of(quote!(a[(i, k)]), quote!(b[(k, j)])), [""; 0], "exact products");
         let shifted = names(product(quote!(dot(a[(i, k)].to::<tf32>(), b[(k + 1, j)].to::<tf32>()))));
         assert_eq!(shifted, [""; 0], "no axis of the tensor is the sum's");

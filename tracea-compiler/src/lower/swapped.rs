@@ -5,9 +5,12 @@
 //! ```
 //! All tiles change the order of their axes, dots that of their operands. A tile's axes say nothing of memory, so that loads and stores
 //! stay as they are: they meet tiles whose rows lie along the tensors' contiguous axes.
+//!
+//! Of tf32 the left operand may lie across the sum and the right one may not, so that products of any size are swapped where that spares
+//! a copy.
 
-use super::analysis::Facts;
-use crate::nest::{Nest, Op};
+use super::analysis::{Facts, operand_only};
+use crate::nest::{AxisId, Nest, Op};
 use crate::schedule::{ScheduleError, choose};
 
 /// The same nest, the other way round.
@@ -31,6 +34,16 @@ pub fn check(nest: &Nest) -> Result<(), ScheduleError> {
         )),
         false => Ok(()),
     }
+}
+
+/// Whether whole tiles join a product on its way out: the other way round, they would come element by element.
+pub fn takes_in_tiles(nest: &Nest, facts: &Facts) -> bool {
+    let operands = operand_only(nest, facts);
+    let joins = |axes: &[AxisId]| facts.dots.iter().any(|dot| axes.contains(&dot.m) && axes.contains(&dot.n));
+    facts.order.iter().any(|id| {
+        let value = nest.value(*id);
+        matches!(value.op, Op::Load { .. }) && !operands.contains(id) && joins(&value.ty.axes)
+    })
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
             .into_iter()
             .filter_map(|operand| match operand {
                 Operand::Shared { shared, .. } if dot.unit == MathUnit::Wgmma => Some(Effect::AsyncRead(*shared)),
-                Operand::Shared { shared, .. } => Some(Effect::Read(*shared)),
+                Operand::Shared { shared, .. } | Operand::Fragments { shared, .. } => Some(Effect::Read(*shared)),
                 Operand::Registers { .. } => None,
             })
             .collect(),

@@ -547,6 +547,11 @@ pub enum Operand {
         slot: Option<IntText>,
         major: Major,
     },
+    /// A shared tile that lies across the sum, whose fragments threads read: so `wgmma` takes 32-bit types as its first operand.
+    Fragments {
+        shared: SharedId,
+        slot: Option<IntText>,
+    },
     /// An accumulator's registers, rounded to the type.
     Registers {
         value: VarId,

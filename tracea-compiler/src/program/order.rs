@@ -11,8 +11,8 @@
 //!                            dot a
 //! ```
 //! A ring's slot is published by its full barrier, at which a producer arrives when its cp.async have landed, without waiting for
-//! them: there the fence is the readers', after their wait, unless TMA fills the ring. A slot that threads have read is free for TMA
-//! when all of a warp have, whose first lane says so, and after a fence.
+//! them: there the fence is the readers', after their wait, unless TMA fills the ring. A slot that threads have read, be it one tile of
+//! several, is free for TMA when all of a warp have, whose first lane says so, and after a fence.
 //!
 //! Loops are walked until the state at their head no longer changes.
 
@@ -24,19 +24,30 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Inserts [`Stmt::Barrier`] and [`Stmt::Fence`] wherever they are needed.
 pub fn place(program: &mut Program) {
     let body = std::mem::take(&mut program.body);
-    let mut readers = Readers::new();
+    let mut readers = Readers::default();
     find_readers(&body, None, &mut readers);
     program.body = Pass { program, readers }.walk(&body, &mut State::default());
 }
 
-/// Buffers that the asynchronous proxy reads, always or under a condition.
-type Readers = BTreeMap<SharedId, BTreeSet<Option<ConditionId>>>;
+#[derive(Default)]
+struct Readers {
+    /// Buffers that the asynchronous proxy reads, always or under a condition.
+    asynchronous: BTreeMap<SharedId, BTreeSet<Option<ConditionId>>>,
+    /// Those that threads read.
+    threads: BTreeSet<SharedId>,
+}
 
 fn find_readers(body: &[Stmt], under: Option<ConditionId>, readers: &mut Readers) {
     for stmt in body {
         for effect in effects(stmt) {
-            if let Effect::AsyncRead(id) = effect {
-                readers.entry(id).or_default().insert(under);
+            match effect {
+                Effect::AsyncRead(id) => {
+                    readers.asynchronous.entry(id).or_default().insert(under);
+                }
+                Effect::Read(id) => {
+                    readers.threads.insert(id);
+                }
+                _ => {}
             }
         }
         match stmt {
@@ -120,7 +131,7 @@ impl Pass<'_> {
                 }
             };
             if let Stmt::Release(turn) = stmt
-                && !self.is_read_asynchronously(turn)
+                && turn.buffers.iter().any(|buffer| self.readers.threads.contains(buffer))
             {
                 out.extend([Stmt::Fence, Stmt::Barrier(Scope::Warp)]);
             }
@@ -200,9 +211,9 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether the tensor cores read what passes, and not threads.
+    /// Whether the tensor cores read of what passes.
     fn is_read_asynchronously(&self, turn: &Turn) -> bool {
-        turn.buffers.iter().any(|buffer| self.readers.contains_key(buffer))
+        turn.buffers.iter().any(|buffer| self.readers.asynchronous.contains_key(buffer))
     }
 
     fn fence_unless_bulk(&self, turn: &Turn) -> Stmt {
@@ -265,7 +276,7 @@ impl Pass<'_> {
             }
             Effect::Write(id) => {
                 state.dirty.insert(id);
-                let readers = self.readers.get(&id).into_iter().flatten();
+                let readers = self.readers.asynchronous.get(&id).into_iter().flatten();
                 state.unfenced.extend(readers.map(|under| (id, *under)));
             }
             Effect::Read(id) | Effect::AsyncRead(id) => {

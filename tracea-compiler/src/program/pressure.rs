@@ -205,13 +205,11 @@ fn fragments(program: &Program, dot: &Dot) -> u32 {
             // Long rows of fragments are read piece by piece.
             (left + 4 * cols).min(64)
         }
-        (MathUnit::Wgmma, _) => {
-            if matches!(dot.a, Operand::Registers { .. }) {
-                dot.k / 4
-            } else {
-                0
-            }
-        }
+        (MathUnit::Wgmma, _) => match dot.a {
+            Operand::Registers { .. } => dot.k / 4,
+            Operand::Fragments { .. } => dot.k / 2,
+            Operand::Shared { .. } => 0,
+        },
         _ => 4 * (layout.row_size() + layout.col_size()),
     }
 }

@@ -240,6 +240,7 @@ impl Program {
     fn operand(&self, operand: &Operand) -> String {
         match operand {
             Operand::Shared { shared, major, .. } => format!("{} ({major:?}-major)", self.shared(*shared).name),
+            Operand::Fragments { shared, .. } => format!("{} (fragments)", self.shared(*shared).name),
             Operand::Registers { value, .. } => format!("{} (registers)", self.var(*value).name),
         }
     }

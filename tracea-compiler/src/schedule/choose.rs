@@ -437,7 +437,7 @@ pub fn by_three_quarters(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opt
 
 /// Few columns, for a nest that is swapped: the kernel's rows. None where such an axis is another product's rows or sum, or runs over
 /// several dims, whose product is seldom small.
-pub fn by_few_rows(nest: &Nest, facts: &Facts, target: &'static Target) -> Vec<Schedule> {
+pub fn by_few_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     let may_be_few = |axis: AxisId| {
         let axis = nest.axis(axis);
         axis.kind == AxisKind::Tiled && matches!(axis.extent, Extent::Dim(_))
@@ -448,7 +448,7 @@ pub fn by_few_rows(nest: &Nest, facts: &Facts, target: &'static Target) -> Vec<S
     }
     let with_columns = |columns: u32| {
         let why = format!("the other way round, for {columns} rows");
-        let mut few = Schedule { swapped: true, why, ..start(nest, facts, target) };
+        let mut few = Schedule { why, ..schedule.clone() };
         facts.dots.iter().for_each(|dot| few.blocks[dot.n.index()] = Some(columns));
         few
     };

@@ -316,15 +316,16 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
                 ),
             ));
         }
-        for (source, other) in [(&dot.a, dot.m), (&dot.b, dot.n)] {
+        for (source, other, first) in [(&dot.a, dot.m, true), (&dot.b, dot.n, false)] {
             let contiguous = match source {
                 OperandSource::Tensor { major: Major::Mn, .. } => other,
                 _ => dot.k,
             };
             let from_memory = matches!(source, OperandSource::Tensor { .. });
-            if dot.dtype == Dtype::Tf32 && !(from_memory && contiguous == dot.k) {
+            // Threads read fragments of the first operand where it lies across the sum.
+            if dot.dtype == Dtype::Tf32 && !(from_memory && (first || contiguous == dot.k)) {
                 return Err(ScheduleError::new(format!(
-                    "warpgroups multiply tf32 operands that come straight from tensors, each read along `{}` alone -- schedule it for sm_80, which runs there too",
+                    "warpgroups multiply tf32 operands that come straight from tensors, the right one read along `{}` alone -- schedule it for sm_80, which runs there too",
                     name(dot.k)
                 )));
             }

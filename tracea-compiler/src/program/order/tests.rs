@@ -269,6 +269,15 @@ fn a_slot_that_threads_read_is_free_when_their_warp_has() {
 }
 
 #[test]
+fn a_slot_whose_fragments_threads_read_is_freed_as_if_they_read_all() {
+    let a = Operand::Fragments { shared: A, slot: None };
+    let b = Operand::Shared { shared: B, slot: None, major: Major::K };
+    let dot = Stmt::Dot(Dot { target: ACC, overwrite: false, k: 32, a, b, unit: MathUnit::Wgmma });
+    let expected = "full, by TMA [] or else [FENCE], dot, FENCE, WARP, release";
+    assert_eq!(with_ring(APART, Some(BY_TMA), vec![wait_full(), dot, release()]), expected);
+}
+
+#[test]
 fn what_leaves_does_not_come_back() {
     let leave = Stmt::JoinParts { values: Vec::new(), leaving: vec![stage(A), wait_full(), release()] };
     let expected = "leave [stage a, full, FENCE, WARP, release], dot";
