@@ -34,6 +34,7 @@ mod rounding;
 mod row_sums;
 mod sizes;
 mod stencil;
+mod swapped;
 mod swiglu;
 mod transpose;
 mod verified;
@@ -71,6 +72,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(rms_gemm::subjects());
     all.extend(row_sums::subjects());
     all.extend(stencil::subjects());
+    all.extend(swapped::subjects());
     all.extend(swiglu::subjects());
     all.extend(transpose::subjects());
     all
