@@ -251,7 +251,10 @@ mod tests {
     #[test]
     fn the_last_block_goes_on() {
         let text = cuda(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))));
-        assert!(text.contains("if (!last_to_arrive(arrived + tile, parts)) return;"), "{text}");
+        assert!(
+            text.contains("if (!last_to_arrive(arrived + (work.tile - whole_tiles), work.parts)) return;"),
+            "{text}"
+        );
         assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
     }
 }
