@@ -115,6 +115,8 @@ pub struct StepCost {
 pub struct Fetch {
     pub tensor: usize,
     pub bytes: u32,
+    /// Blocks that fetch it for each other by TMA.
+    pub blocks: u32,
     pub over: Vec<GridAxis>,
 }
 

@@ -166,8 +166,9 @@ fn cost(cost: &Cost) -> TokenStream {
         quote! { #plan::StepCost { latency: #latency, work: #work, over: &[#(#over),*] } }
     });
     let fetches = cost.fetches.iter().map(|fetch| {
-        let (tensor, bytes, over) = (number(fetch.tensor), fetch.bytes, fetch.over.iter().map(grid_axis));
-        quote! { #plan::Fetch { tensor: #tensor, bytes: #bytes, over: &[#(#over),*] } }
+        let (tensor, over) = (number(fetch.tensor), fetch.over.iter().map(grid_axis));
+        let (bytes, blocks) = (fetch.bytes, fetch.blocks);
+        quote! { #plan::Fetch { tensor: #tensor, bytes: #bytes, blocks: #blocks, over: &[#(#over),*] } }
     });
     quote! { #plan::Cost { once: #once, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*] } }
 }

@@ -15,10 +15,6 @@ use super::Lowering;
 use super::rings::{Group, Site};
 use crate::program::{Dot, IntText, MathUnit, Operand, Stmt, VarId};
 
-/// Stages that leave enough under way when a slot is held longer; the second is for blocks whose other warpgroups multiply meanwhile.
-const DEEP: u32 = 4;
-const DEEPER: u32 = 6;
-
 impl Lowering<'_> {
     /// A loop's body whose products run on, and what follows the loop; none where something between them reads the results.
     pub fn overlapped(&self, body: &[Stmt], site: &Site, steps: &str) -> Option<(Vec<Stmt>, Vec<Stmt>)> {
@@ -32,7 +28,7 @@ impl Lowering<'_> {
                 _ => return None,
             }
         }
-        let holds = self.holds_slots_longer();
+        let holds = self.schedule.holds_slots_longer();
         if dots == 0 || (dots == 1 && !holds) {
             return None;
         }
@@ -61,11 +57,6 @@ impl Lowering<'_> {
         }
         inside.extend(advances);
         Some((inside, after))
-    }
-
-    fn holds_slots_longer(&self) -> bool {
-        let alone = self.schedule.warps.0 * self.schedule.warps.1 <= 4 || self.schedule.cluster.is_some();
-        self.schedule.stages >= if alone { DEEP } else { DEEPER }
     }
 }
 

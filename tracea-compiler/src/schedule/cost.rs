@@ -13,14 +13,15 @@ use crate::plan::{Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
-const L2_BYTES: u32 = 54;
+const L2_BYTES: u32 = 70;
 /// Starting a block: barriers, the first tile's latency.
 const START: u32 = 1500;
-/// Between two steps of a block on its own: a wait for the slot, the first product's way through the tensor cores.
+/// Between two steps of a block on its own, unless products run on meanwhile: a wait for the slot, the first product's way through the
+/// tensor cores.
 const TURN: u32 = 100;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle.
 const BETWEEN_TILES: u32 = 600;
-const PACKED_ELEMENTS: u32 = 32;
+const PACKED_ELEMENTS: u32 = 16;
 /// Bytes a cycle on an accumulator's way out.
 const STORE_BYTES: u32 = 16;
 
@@ -57,7 +58,8 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             })
             .sum();
         let cycles = multiply.max(read).max(1);
-        let latency = cycles + if schedule.target.pipeline == Pipeline::WarpRoles { TURN } else { 0 };
+        let turns = schedule.target.pipeline == Pipeline::WarpRoles && !schedule.holds_slots_longer();
+        let latency = cycles + if turns { TURN } else { 0 };
         cost.steps.push(StepCost { latency, work: cycles, over: over(nest, schedule, &dot.loops) });
         let tile = block(dot.m) * block(dot.n);
         cost.once = cost.once.max(match schedule.target.pipeline {
@@ -66,8 +68,8 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
         });
     }
-    // Of what comes between two tiles, most is in the way of a block beside this one.
-    cost.steps.push(StepCost { latency: 0, work: cost.once / 4 * 3, over: Vec::new() });
+    // Of what comes between two tiles, half is in the way of a block beside this one.
+    cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule);
     cost
 }
@@ -99,7 +101,10 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
             let moves = |axis: &AxisId| index.iter().any(|int| mentions(int, *axis));
             let loops = dot.loops.iter().rposition(moves).map_or(0, |innermost| innermost + 1);
             let bytes = block(rows) * block(dot.k) * nest.tensor(*tensor).dtype.bytes();
-            fetches.push(Fetch { tensor: tensor.index(), bytes, over: over(nest, schedule, &dot.loops[..loops]) });
+            let shared = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, *load, axis));
+            let blocks = if shared { cluster::BLOCKS } else { 1 };
+            let over = over(nest, schedule, &dot.loops[..loops]);
+            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, over });
         }
     }
     fetches

@@ -67,6 +67,15 @@ impl Schedule {
         }
     }
 
+    /// Whether a step's slot is held while the next one is multiplied: where a deep ring can spare it, and where nothing else keeps the
+    /// tensor cores busy meanwhile. One warpgroup has them for itself, and blocks of a cluster wait for each other.
+    pub fn holds_slots_longer(&self) -> bool {
+        const DEEP: u32 = 4;
+        const DEEPER: u32 = 6;
+        let alone = self.threads() <= 128 || self.cluster.is_some();
+        self.stages >= if alone { DEEP } else { DEEPER }
+    }
+
     pub fn threads(&self) -> u32 {
         32 * self.warps.0 * self.warps.1
     }

@@ -6,14 +6,21 @@ use crate::tensor::RawTensor;
 
 /// TMA reads rows that begin on multiples of 16 bytes.
 pub(super) const TMA_ALIGNMENT: u32 = 16;
+/// L2 answers by lines of 128 bytes.
+pub(super) const LINE: u32 = 128;
 
 /// The alignment that a tensor's machine code is made for: the largest of 16, 8, 4, 2, 1 that divides the address and, in bytes,
 /// every stride but the last.
 pub(super) fn alignment_of(tensor: &RawTensor) -> u32 {
+    line_alignment_of(tensor).min(TMA_ALIGNMENT)
+}
+
+/// The same, up to whole lines.
+fn line_alignment_of(tensor: &RawTensor) -> u32 {
     let layout = tensor.layout();
     let outer = layout.rank().saturating_sub(1);
     let axes = layout.sizes().iter().zip(layout.strides()).take(outer).filter(|(size, _)| **size > 1);
-    let all = axes.fold(u64::from(TMA_ALIGNMENT) | tensor.device_address(), |all, (_, stride)| {
+    let all = axes.fold(u64::from(LINE) | tensor.device_address(), |all, (_, stride)| {
         // A repeated row has no stride that a tensor map could hold, so its code is the one that needs none.
         let bytes = (stride * tensor.dtype().bytes()) as u64;
         all | if bytes == 0 { 8 } else { bytes }
@@ -33,21 +40,27 @@ pub(super) struct Alignments([u8; MAX_TENSORS]);
 
 impl Alignments {
     pub fn of(tensors: &Tensors<'_>) -> Alignments {
-        let mut alignments = [TMA_ALIGNMENT as u8; MAX_TENSORS];
+        let mut alignments = [LINE as u8; MAX_TENSORS];
         for (slot, tensor) in alignments.iter_mut().zip(tensors.iter()) {
-            *slot = alignment_of(tensor) as u8;
+            *slot = line_alignment_of(tensor) as u8;
         }
         Alignments(alignments)
     }
 
+    /// What code is made for.
     pub fn get(&self, tensor: usize) -> u32 {
+        self.of_lines(tensor).min(TMA_ALIGNMENT)
+    }
+
+    /// Up to whole lines.
+    pub fn of_lines(&self, tensor: usize) -> u32 {
         self.0.get(tensor).map_or(1, |alignment| u32::from(*alignment))
     }
 
-    /// The same where this tensor is copied to aligned rows.
-    pub fn realigned(mut self, tensor: usize) -> Alignments {
+    /// The same where this tensor is copied to rows of such an alignment.
+    pub fn realigned(mut self, tensor: usize, alignment: u32) -> Alignments {
         if let Some(slot) = self.0.get_mut(tensor) {
-            *slot = TMA_ALIGNMENT as u8;
+            *slot = alignment.min(LINE) as u8;
         }
         self
     }
@@ -93,6 +106,7 @@ mod tests {
         [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
         let alignments = Alignments::of(&tensors);
         assert_eq!([0, 1].map(|tensor| alignments.get(tensor)), [2, 8]);
-        assert_eq!([0, 1].map(|tensor| alignments.realigned(0).get(tensor)), [16, 8]);
+        assert_eq!([0, 1].map(|tensor| alignments.realigned(0, 128).get(tensor)), [16, 8]);
+        assert_eq!([0, 1].map(|tensor| alignments.realigned(0, 64).of_lines(tensor)), [64, 8]);
     }
 }

@@ -7,7 +7,7 @@
 //! A copy costs memory's bandwidth once; what it saves are a warpgroup's threads that would copy each tile through registers, or
 //! products by slower instructions.
 
-use super::alignment::{Alignments, TMA_ALIGNMENT};
+use super::alignment::{Alignments, LINE, TMA_ALIGNMENT};
 use super::arg::{List, MAX_TENSORS};
 use super::check::Tensors;
 use super::tensor_map::MOST_AXES;
@@ -19,6 +19,9 @@ use crate::tensor::{Layout, RawTensor};
 pub(super) const MOST_COPIES: usize = 4;
 /// What `device/transpose.cuh` moves.
 const TRANSPOSED_BYTES: usize = 4;
+
+/// Of a row, what its copy may be longer by, one part in so many.
+const PADDED: usize = 8;
 
 /// Bytes, read and written, that copying moves in a cycle for each multiprocessor: 3.5 TB/s of an H200 at 1.75 GHz.
 const MOVED_BYTES: u64 = 15;
@@ -60,6 +63,13 @@ pub(super) enum Way {
 pub(super) struct Replaced([Option<RawTensor>; MAX_TENSORS]);
 
 impl Copied {
+    /// From row to row.
+    pub fn alignment(&self, element_bytes: usize) -> u32 {
+        let outer = self.layout.strides().iter().take(self.layout.rank().saturating_sub(1));
+        let all = outer.fold(u64::from(LINE), |all, stride| all | (stride * element_bytes) as u64);
+        1 << all.trailing_zeros()
+    }
+
     pub fn way(&self) -> Way {
         if self.last + 1 == self.layout.rank() { Way::Realigned } else { Way::Transposed }
     }
@@ -76,7 +86,7 @@ impl Copies {
         variant.relaid.iter().try_fold(Copies::none(), with)
     }
 
-    /// And of all operands of products that the variant would fetch by TMA and whose alignment is in the way; of none where one of them
+    /// And of all operands of products that the variant would fetch by TMA and whose rows are aligned to less; of none where one of them
     /// cannot be copied, since tiles that come together come by the same way. What only a result takes in comes apart from them and
     /// once: a copy would move as many bytes as threads that read it, and the model has no price for either.
     pub fn with_misaligned(
@@ -85,6 +95,7 @@ impl Copies {
         variant: &Variant,
         tensors: &Tensors<'_>,
         alignments: &Alignments,
+        wanted: u32,
     ) -> Copies {
         let mut all = *self;
         for arg in variant.args {
@@ -98,7 +109,7 @@ impl Copies {
             };
             let is_input = kernel.tensors.get(tensor).is_some_and(|def| def.reads && !def.writes);
             let is_operand = variant.cost.fetches.iter().any(|fetch| fetch.tensor == tensor);
-            if !is_input || !is_operand || alignments.get(tensor) >= TMA_ALIGNMENT || all.has(tensor) {
+            if !is_input || !is_operand || alignments.of_lines(tensor) >= wanted || all.has(tensor) {
                 continue;
             }
             let raw = tensors.get(tensor).filter(|raw| !raw.layout().is_empty());
@@ -200,7 +211,8 @@ impl Replaced {
     }
 }
 
-/// Row-major with this axis last, each row at a multiple of 16 bytes; nothing where TMA could not fetch it or its size not be counted.
+/// Row-major with this axis last, each row at a multiple of 16 bytes, and of as much of a line as makes it little longer; nothing where
+/// TMA could not fetch it or its size not be counted.
 pub(super) fn relaid(layout: &Layout, last: usize, element_bytes: usize) -> Option<Layout> {
     let rank = layout.rank();
     if last >= rank || rank > MOST_AXES {
@@ -209,7 +221,11 @@ pub(super) fn relaid(layout: &Layout, last: usize, element_bytes: usize) -> Opti
     let (mut sizes, mut strides) = ([1; MOST_AXES], [1; MOST_AXES]);
     let order = (0..rank).filter(|axis| *axis != last).chain([last]);
     order.zip(&mut sizes).for_each(|(axis, size)| *size = layout.sizes()[axis]);
-    let mut next = sizes[rank - 1].max(1).checked_next_multiple_of(TMA_ALIGNMENT as usize / element_bytes)?;
+    let row = sizes[rank - 1].max(1);
+    let multiple_of = |bytes: u32| row.checked_next_multiple_of(bytes as usize / element_bytes);
+    let little_longer = |bytes: u32| multiple_of(bytes).filter(|padded| padded - row <= row / PADDED);
+    let mut next =
+        [LINE, LINE / 2, LINE / 4].into_iter().find_map(little_longer).or_else(|| multiple_of(TMA_ALIGNMENT))?;
     for axis in (0..rank - 1).rev() {
         strides[axis] = next;
         next = next.checked_mul(sizes[axis].max(1))?;
@@ -245,7 +261,7 @@ mod tests {
     }
 
     const fn fetch(tensor: usize) -> Fetch {
-        Fetch { tensor, bytes: 128 * 64 * 2, over: &[] }
+        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, over: &[] }
     }
 
     const fn map(tensor: usize) -> Arg {
@@ -281,7 +297,7 @@ mod tests {
     fn with_copies<R>(tensors: [&RawTensor; 4], look: impl FnOnce(&Copies, &Tensors<'_>) -> R) -> R {
         let mut list = Tensors::new();
         tensors.into_iter().for_each(|tensor| list.push(tensor));
-        let copies = Copies::none().with_misaligned(&KERNEL, &VARIANT, &list, &Alignments::of(&list));
+        let copies = Copies::none().with_misaligned(&KERNEL, &VARIANT, &list, &Alignments::of(&list), TMA_ALIGNMENT);
         look(&copies, &list)
     }
 
@@ -290,6 +306,7 @@ mod tests {
         let (odd, even) = (dense(&[10, 67]), dense(&[10, 64]));
         assert_eq!(copies([&even, &even, &odd, &odd]), [], "others are no operands, or are written");
         assert_eq!(copies([&even, &odd, &even, &even]), [(1, vec![72, 1], 0)]);
+        assert_eq!(copies([&even, &dense(&[10, 1027]), &even, &even]), [(1, vec![1088, 1], 0)], "whole lines");
         let images = dense(&[2, 5, 7, 3]);
         let strides = vec![5 * 7 * 8, 7 * 8, 8, 1];
         assert_eq!(
@@ -321,7 +338,7 @@ mod tests {
         let mut list = Tensors::new();
         [a, b, b, b].into_iter().for_each(|tensor| list.push(tensor));
         let needed = Copies::needed(&RELAID, &list)?;
-        let copies = needed.with_misaligned(&KERNEL, &RELAID, &list, &Alignments::of(&list));
+        let copies = needed.with_misaligned(&KERNEL, &RELAID, &list, &Alignments::of(&list), TMA_ALIGNMENT);
         Some(copies.iter().map(|copied| (copied.tensor, copied.layout.strides().to_vec(), copied.way())).collect())
     }
 
@@ -332,7 +349,7 @@ mod tests {
         let turned = (1, vec![12, 1], Way::Transposed);
         assert_eq!(relaid_copies(&even, &even).unwrap(), slice::from_ref(&turned));
         assert_eq!(relaid_copies(&odd, &even).unwrap(), slice::from_ref(&turned), "whatever its alignment");
-        let realigned = (0, vec![68, 1], Way::Realigned);
+        let realigned = (0, vec![72, 1], Way::Realigned);
         assert_eq!(relaid_copies(&odd, &odd).unwrap(), [turned, realigned]);
         let batched = relaid_copies(&f32s(&[6, 3, 5]), &even).unwrap();
         assert_eq!(batched, [(1, vec![40, 8, 1], Way::Transposed)], "(3, 5, 6)");

@@ -129,13 +129,13 @@ pub(super) struct Picked {
     pub index: usize,
     pub variant: &'static Variant,
     pub shares: Shares,
-    /// Whether operands that TMA cannot fetch as they lie are copied first, beside those that the variant reads laid anew.
-    pub realigns: bool,
+    /// Operands whose rows are aligned to less are copied first, beside those that the variant reads laid anew.
+    pub realigned_to: u32,
 }
 
 impl Picked {
     fn of(index: usize, variant: &'static Variant, said: &Prediction) -> Picked {
-        Picked { index, variant, shares: said.shares, realigns: said.realigns }
+        Picked { index, variant, shares: said.shares, realigned_to: said.realigned_to }
     }
 }
 
@@ -313,7 +313,7 @@ mod tests {
             let candidates = said.iter().map(|(variant, _)| *variant).enumerate();
             let predict = |variant: &Variant| {
                 let (_, cycles) = said.iter().find(|(other, _)| std::ptr::eq(*other, variant))?;
-                cycles.map(|cycles| Prediction { cycles, shares: Shares::WHOLE, realigns: false })
+                cycles.map(|cycles| Prediction { cycles, shares: Shares::WHOLE, realigned_to: 0 })
             };
             best(candidates, predict).map(|picked| picked.index)
         };

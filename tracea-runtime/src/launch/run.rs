@@ -118,9 +118,10 @@ impl Launch<'_> {
         let picked = self.variant(gpu, checks, may_copy)?;
         // What is picked can be copied.
         let needed = Copies::needed(picked.variant, &self.tensors).unwrap_or_else(Copies::none);
-        if picked.realigns {
+        if picked.realigned_to > 0 {
             let alignments = Alignments::of(&self.tensors);
-            let all = needed.with_misaligned(self.kernel, picked.variant, &self.tensors, &alignments);
+            let wanted = picked.realigned_to;
+            let all = needed.with_misaligned(self.kernel, picked.variant, &self.tensors, &alignments, wanted);
             let plan = self.plan_with(checks, gpu, picked, all)?;
             if picked.variant.windowed().all(|tensor| plan.windows.fit(tensor)) {
                 return Ok(plan);
