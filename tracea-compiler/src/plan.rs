@@ -50,6 +50,8 @@ pub struct Variant {
     /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
     /// as their last axes, have no gaps along them.
     pub merged: Vec<usize>,
+    /// Tensors whose rows begin equally far past a multiple of eight elements, each of one with that of the others: what the code needs.
+    pub skewed: Vec<usize>,
     /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: Vec<Window>,

@@ -14,5 +14,6 @@
 #include "tracea/parts.cuh"
 #include "tracea/reduce.cuh"
 #include "tracea/shared_tile.cuh"
+#include "tracea/skewed_rows.cuh"
 #include "tracea/store.cuh"
 #include "tracea/types.cuh"

@@ -67,6 +67,12 @@ pub enum Error {
     )]
     NotCopied { schedule: String, tensors: String },
 
+    #[error(
+        "schedule `{schedule}` needs the rows of {tensors} to begin equally far past multiples of 16 bytes -- let the launch \
+         choose its schedule"
+    )]
+    NotAlike { schedule: String, tensors: String },
+
     #[error("`{kernel}` was handed {given} {what} -- it takes {expected}")]
     Arguments { kernel: &'static str, what: &'static str, given: usize, expected: usize },
 

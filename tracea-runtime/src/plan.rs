@@ -117,6 +117,8 @@ pub struct Variant {
     /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
     /// as their last axes, have no gaps along them.
     pub merged: &'static [usize],
+    /// Tensors whose rows begin equally far past a multiple of eight elements, each of one with that of the others: what the code needs.
+    pub skewed: &'static [usize],
     /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: &'static [Window],
@@ -148,6 +150,7 @@ impl Variant {
             whole_vectors: false,
             relaid: &[],
             merged: &[],
+            skewed: &[],
             windows: &[],
             max_registers: 255,
             promised_sass: &[],

@@ -33,6 +33,9 @@ impl Emitter<'_> {
     }
 
     pub fn load(&mut self, target: VarId, source: &Access) {
+        if self.load_skewed(target, source) {
+            return;
+        }
         let var = self.program.var(target);
         let name = |id| self.program.layout(id).name.clone();
         let whole = self.whole();
@@ -111,6 +114,9 @@ impl Emitter<'_> {
     fn load_from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str, once: bool) {
         let AccessForm::Contiguous { rows, cols } = source.form else { return };
         let (layout, x) = (&self.program.layout(layout).name, &self.program.var(target).name);
+        if self.is_skewed(cols) {
+            return self.out.line(format!("load_kept_skewed<{layout}>({x}, {block}, {});", self.span(cols)));
+        }
         if !once {
             return self.out.line(format!("load_kept<{layout}>({x}, {block});"));
         }
@@ -128,6 +134,9 @@ impl Emitter<'_> {
             }
             Kept::Slot { stream, layout, slot } => (*layout, self.slot_of(*stream, slot), true),
         };
+        if self.keep_skewed(layout, &block, source) {
+            return;
+        }
         let layout = &self.program.layout(layout).name;
         let function = if once { "keep_tile_once" } else { "keep_tile" };
         let head = format!("{function}<{layout}, {}{}>({block}, ", self.align(source), self.whole());
@@ -143,6 +152,9 @@ impl Emitter<'_> {
 
     /// A column, counted from the first that this block reads.
     fn kept_column(&self, start: &str) -> String {
+        if let Some(skew) = &self.program.skew {
+            return format!("{start} + {}", skew.name);
+        }
         match self.program.kept.as_ref().and_then(|rows| rows.origin.as_ref()) {
             Some(origin) => format!("{start} - {origin}"),
             None => start.to_string(),
@@ -159,6 +171,9 @@ impl Emitter<'_> {
     }
 
     pub fn store(&mut self, value: VarId, target: &Access, way: &StoreWay) {
+        if self.store_skewed(value, target) {
+            return;
+        }
         let var = self.program.var(value);
         let name = |id| self.program.layout(id).name.clone();
         let ty = self.nest.tensor(target.tensor).dtype.cuda();

@@ -47,6 +47,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         relaid: program.relaid.clone(),
         merged: program.merged.clone(),
+        skewed: program.skew.iter().flat_map(|skew| &skew.tensors).map(|tensor| tensor.index()).collect(),
         windows: program.windows.clone(),
         whole_vectors: program.whole_vectors,
         max_registers: register_limit(program),

@@ -10,6 +10,7 @@ mod int_text;
 mod launch;
 mod panels;
 mod roles;
+mod skew;
 mod writer;
 
 use crate::nest::{AxisId, Dtype, Nest, ReduceOp, TensorId};
@@ -124,6 +125,7 @@ impl<'a> Emitter<'a> {
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
             Stmt::Wait(pending) => self.out.line(format!("cp_async_wait<{pending}>();")),
+            Stmt::FindSkew { layout, row } => self.find_skew(*layout, row),
             Stmt::WaitKept { left, block } => {
                 let left = self.int_text(left);
                 self.out.line(format!("cp_async_wait_first<{block}>({left});"));
@@ -396,6 +398,12 @@ impl<'a> Emitter<'a> {
             (Identity::NegInfinity, _) => "-infinity()".into(),
             (Identity::Infinity, _) => "infinity()".into(),
         };
+        if let (Domain::Tile(id), true) = (var.domain, self.is_skewed(axis))
+            && self.program.layout(id).col_axis == axis
+        {
+            let (layout, span) = (&self.program.layout(id).name, self.span(axis));
+            return self.out.line(format!("mask_outside<{layout}>({}, {span}, {value});", var.name));
+        }
         let (limit, start) = (self.limit(axis), self.start(axis));
         let end = if start == "0" { self.block_name(axis) } else { format!("{start} + {}", self.block_name(axis)) };
         let beyond = match var.domain {

@@ -110,7 +110,8 @@ fn variant(variant: &Variant) -> TokenStream {
     let (cluster, max_registers) =
         (Literal::u32_unsuffixed(variant.cluster), Literal::u32_unsuffixed(variant.max_registers));
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
-    let (aligned, merged, cost) = (numbers(&variant.aligned), numbers(&variant.merged), cost(&variant.cost));
+    let (aligned, merged) = (numbers(&variant.aligned), numbers(&variant.merged));
+    let (skewed, cost) = (numbers(&variant.skewed), cost(&variant.cost));
     let (whole_vectors, persistent) = (variant.whole_vectors, variant.persistent);
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
@@ -141,6 +142,7 @@ fn variant(variant: &Variant) -> TokenStream {
             whole_vectors: #whole_vectors,
             relaid: &[#(#relaid),*],
             merged: #merged,
+            skewed: #skewed,
             windows: &[#(#windows),*],
             max_registers: #max_registers,
             promised_sass: &[#(#promised_sass),*],

@@ -22,7 +22,12 @@ impl Lowering<'_> {
         let inner = level.inner;
         let flat = inner.body.stmts.iter().all(|stmt| !matches!(stmt, NestStmt::Loop(_)));
         let whole = inner.from.is_none() && inner.until.is_none();
-        self.facts.dots.is_empty() && flat && whole && is_tiled(self.nest, inner.axis) && self.partial(inner.axis)
+        self.facts.dots.is_empty()
+            && !self.is_skewed(inner.axis)
+            && flat
+            && whole
+            && is_tiled(self.nest, inner.axis)
+            && self.partial(inner.axis)
     }
 
     pub fn edged(&mut self, level: &Level, running: &[VarId]) -> Result<(), ScheduleError> {

@@ -89,6 +89,9 @@ impl Lowering<'_> {
         self.out.push(Stmt::Commit);
         let body = std::mem::replace(&mut self.out, outer);
         let until = match &range {
+            None if let Some(skew) = &self.program.skew => {
+                IntText::name(&rows.columns).minus(IntText::name(&skew.name))
+            }
             None => IntText::Name(rows.columns),
             Some((first, until)) => IntText::Min(
                 Box::new(IntText::name(first).plus(IntText::Name(rows.columns))),
@@ -97,7 +100,7 @@ impl Lowering<'_> {
         };
         self.out.push(Stmt::For {
             var: format!("{}0", self.names.axis(axis)),
-            from: range.map_or(IntText::Const(0), |(first, _)| IntText::Name(first)),
+            from: range.map(|(first, _)| IntText::Name(first)).or(self.skewed_start(axis)).unwrap_or(IntText::Const(0)),
             until: until.clone(),
             step: IntText::Const(self.schedule.blocks[axis.index()].unwrap_or(1).into()),
             unroll: false,

@@ -227,7 +227,7 @@ impl Lowering<'_> {
         match self.split_range.clone().filter(|_| self.is_split(axis)) {
             Some((first, until)) => (IntText::Name(first), IntText::Name(until)),
             None if level.inner.until.is_some() => (level.from.clone(), IntText::Limit(axis)),
-            None => (level.from.clone(), IntText::Extent(axis)),
+            None => (self.skewed_start(axis).unwrap_or(level.from.clone()), IntText::Extent(axis)),
         }
     }
 

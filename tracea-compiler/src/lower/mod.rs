@@ -9,6 +9,7 @@
 //! - `past_end` knows what registers hold past an axis' end, which reductions must not see;
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `merged` finds axes that the launch may walk as one;
+//! - `skew` walks rows that are not aligned from the chunks of memory in which they begin;
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
@@ -41,6 +42,7 @@ mod relaid;
 mod rings;
 mod roles;
 mod selects;
+pub mod skew;
 mod split;
 mod stores;
 mod streams;
@@ -119,6 +121,12 @@ pub fn lower_portfolio(whole: &Nest, target: &'static Target) -> Result<Vec<Lowe
     portfolio.push(first);
     for long in schedule::choose::by_long_rows(nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);
+    }
+    for skewed in schedule::choose::by_skewed_rows(nest, &facts, &narrower) {
+        let lowered = fit(&laid, &facts, skewed)?;
+        if skew::is_carried_out(&lowered.program) {
+            portfolio.push(lowered);
+        }
     }
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
@@ -273,6 +281,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         Pipeline::WarpRoles => Role::Consumer,
     };
     let mut lowering = Lowering::new(nest, facts, schedule, role)?;
+    lowering.prepare_skew();
     lowering.prepare_split();
     lowering.block(&nest.body)?;
     if let Some(axis) = schedule.cluster
@@ -317,6 +326,12 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         // One long row has one end, which need not be that of a vector.
         program.whole_vectors = program.merged.is_empty();
         program.resident = pressure::resident(&program);
+    }
+    if program.skew.is_some() {
+        // Rows are accessed by whole chunks, and what they share as any address may lie.
+        program.aligned.clear();
+        program.narrowing.clear();
+        program.whole_vectors = false;
     }
     if role == Role::Consumer {
         program.resident = schedule.resident;
@@ -484,6 +499,9 @@ impl<'a> Lowering<'a> {
         }
         // A loop that starts in the middle need not end on a block's end.
         if self.limited.contains(&axis) || self.shifted.contains(&axis) {
+            return true;
+        }
+        if self.is_skewed(axis) {
             return true;
         }
         match (schedule::known_extent(self.nest, axis), self.schedule.blocks[axis.index()]) {

@@ -42,6 +42,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         params: all(nest, schedule, names),
         relaid: Vec::new(),
         merged: Vec::new(),
+        skew: None,
         windows: Vec::new(),
         grid: nest
             .grid
@@ -215,7 +216,9 @@ impl Used<'_> {
                     copy.slot.iter().for_each(|slot| self.text(slot));
                     self.access(&copy.source);
                 }
-                Stmt::Load { source, .. } | Stmt::Keep { source, .. } => self.access(source),
+                Stmt::Load { source, .. } | Stmt::Keep { source, .. } | Stmt::FindSkew { row: source, .. } => {
+                    self.access(source)
+                }
                 Stmt::Store { target, .. } | Stmt::StorePanel { target, .. } => self.access(target),
                 Stmt::SendPanel { store, .. } => store.at.iter().for_each(|at| self.text(at)),
                 Stmt::For { from, until, .. } => {

@@ -82,7 +82,8 @@ impl Lowering<'_> {
     /// Makes room for the parts, before anything counts the loop's steps.
     pub fn prepare_split(&mut self) {
         // Blocks of a cluster share out tiles.
-        let Some((outer, ops)) = find(self.nest).filter(|_| self.schedule.cluster.is_none()) else { return };
+        let may_be_cut = self.schedule.cluster.is_none() && self.program.skew.is_none();
+        let Some((outer, ops)) = find(self.nest).filter(|_| may_be_cut) else { return };
         let [parts, workspace, arrived] = ["parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
         let shares_operands = !self.facts.dots.is_empty();
         let whole = shares_operands

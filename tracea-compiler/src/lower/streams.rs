@@ -32,7 +32,7 @@ impl Lowering<'_> {
     pub fn choose_streams(&mut self, outer: &Loop) -> Vec<Stream> {
         let levels = nest_of(outer);
         let whole = levels.iter().all(|level| level.from.is_none() && level.until.is_none());
-        if !self.facts.dots.is_empty() || !whole {
+        if !self.facts.dots.is_empty() || !whole || self.program.skew.is_some() {
             return Vec::new();
         }
         let loads = self.loads_down(levels[levels.len() - 1]);

@@ -54,6 +54,9 @@ impl IntText {
             _ => IntText::Add(Box::new(self), Box::new(other)),
         }
     }
+    pub fn minus(self, other: IntText) -> IntText {
+        IntText::Sub(Box::new(self), Box::new(other))
+    }
     pub fn times(self, factor: u32) -> IntText {
         match factor {
             1 => self,

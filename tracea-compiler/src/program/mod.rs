@@ -52,6 +52,8 @@ pub struct Program {
     pub relaid: Vec<plan::Relaid>,
     /// Dims, outermost first, that the launch may take as one: tensors that have any have all of them, last and in this order.
     pub merged: Vec<usize>,
+    /// Rows that are walked from the chunks of memory in which they begin.
+    pub skew: Option<Skew>,
     /// What the parameters that describe windows to TMA are made of.
     pub windows: Vec<plan::Window>,
     pub grid: Vec<GridAxis>,
@@ -86,6 +88,17 @@ pub struct Program {
 pub struct Cluster {
     pub axis: AxisId,
     pub blocks: u32,
+}
+
+/// Rows that begin anywhere: how far past a multiple of a vector, the thread's row says. Their columns are counted from there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Skew {
+    /// The variable that says so.
+    pub name: String,
+    /// Axes of the loops over their columns.
+    pub columns: Vec<AxisId>,
+    /// Tensors whose rows these are, and lie alike.
+    pub tensors: Vec<TensorId>,
 }
 
 /// A warpgroup that only copies.
@@ -278,6 +291,11 @@ pub enum Stmt {
         identity: Identity,
         /// A tensor whose rows end where the axis does.
         rows: Option<TensorId>,
+    },
+    /// How far the thread's row, of that layout, begins past a multiple of a vector.
+    FindSkew {
+        layout: LayoutId,
+        row: Access,
     },
     /// global → shared
     Copy(Copy),

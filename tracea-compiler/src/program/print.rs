@@ -88,6 +88,7 @@ impl Program {
                 Stmt::MaskEdge { target, identity, .. } => {
                     write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?
                 }
+                Stmt::FindSkew { row, .. } => write!(f, "find skew of {}", self.names.tensors[row.tensor.index()])?,
                 Stmt::Copy(copy) => {
                     write!(f, "copy {} <- {}", self.shared(copy.shared).name, self.access(&copy.source))?
                 }

@@ -6,6 +6,7 @@ use super::target::{Pipeline, Target};
 use super::{Schedule, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
 use crate::lower::merged::merged_axes;
+use crate::lower::skew;
 use crate::nest::{AxisId, AxisKind, Extent, Int, Loop, Nest, Op, Stmt, TensorId};
 
 /// What an axis does in the nest's dots.
@@ -38,6 +39,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         resident: 1,
         cluster: None,
         swapped: false,
+        skewed: false,
         why: String::new(),
     };
     for (index, axis) in nest.axes.iter().enumerate() {
@@ -276,6 +278,25 @@ pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option
     merged.blocks[last.index()] = Some(elements);
     outer.iter().for_each(|axis| merged.blocks[axis.index()] = merged.blocks[axis.index()].map(|_| 1));
     Some(merged)
+}
+
+/// The same kernel for rows that begin anywhere in memory, a warp to a row and all threads to a row.
+pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
+    const COLUMNS_OF_A_WARP: u32 = 512;
+    let Some(found) = skew::find(nest, facts) else { return Vec::new() };
+    let warps = schedule.threads() / 32;
+    let of = |(rows, columns): (u32, u32), why: &str| {
+        let mut skewed = Schedule { skewed: true, warps: (rows, columns), why: why.into(), ..schedule.clone() };
+        skewed.blocks[found.rows.index()] = Some(rows);
+        for axis in &found.columns {
+            skewed.blocks[axis.index()] = Some(COLUMNS_OF_A_WARP * columns);
+        }
+        skewed
+    };
+    vec![
+        of((warps, 1), "a warp to a row, from the chunk of memory in which it begins"),
+        of((1, warps), "a row to a block, from the chunk of memory in which it begins"),
+    ]
 }
 
 /// Whether a loop reads a slice along its own axis.

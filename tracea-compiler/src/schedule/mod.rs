@@ -31,6 +31,8 @@ pub struct Schedule {
     pub cluster: Option<AxisId>,
     /// Products are computed the other way round: rows, columns and the nest's axes are those of the swapped product.
     pub swapped: bool,
+    /// Rows that begin anywhere are walked from the aligned chunks of memory in which they begin.
+    pub skewed: bool,
     /// `pinned`, or why the compiler chose it.
     pub why: String,
 }
@@ -106,6 +108,9 @@ impl Schedule {
         }
         if self.resident > 1 {
             parts.push(format!("resident = {}", self.resident));
+        }
+        if self.skewed {
+            parts.push("skewed rows".to_string());
         }
         parts.join(", ")
     }

@@ -23,6 +23,7 @@ mod params;
 mod pick;
 mod realign;
 mod run;
+mod skew;
 mod slot;
 mod tensor_map;
 mod time;

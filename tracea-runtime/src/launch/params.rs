@@ -2,10 +2,11 @@
 
 use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors, check_index};
+use super::skew::CHUNK;
 use super::tensor_map::{UNUSED_MAP, box_map, window_map};
 use super::window::Windows;
 use crate::error::{Error, Result};
-use crate::plan::{Arg, GridAxis, Kept, Variant};
+use crate::plan::{Arg, GridAxis, Variant};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -88,18 +89,26 @@ impl Cut {
 }
 
 /// Blocks of columns that threads keep.
-fn kept_blocks(kept: &Kept, sizes: &Sizes, parts: u32) -> u32 {
+fn kept_blocks(variant: &Variant, sizes: &Sizes, parts: u32) -> u32 {
+    let Some(kept) = variant.kept else { return 0 };
+    // Rows that begin inside a chunk are walked from where that begins.
+    let before = if variant.skewed.is_empty() { 0 } else { CHUNK as u64 - 1 };
+    let columns = match sizes.product(kept.columns.dims) {
+        0 => 0,
+        columns => columns.saturating_add(before),
+    };
+    let blocks = columns.div_ceil(u64::from(kept.columns.block.max(1)));
     let share = match parts {
-        1 => blocks(&kept.columns, sizes),
+        1 => blocks,
         // Parts differ by one block at most.
-        parts => blocks(&kept.columns, sizes).div_ceil(u64::from(parts)),
+        parts => blocks.div_ceil(u64::from(parts)),
     };
     share.min(u64::from(kept.most_blocks)) as u32
 }
 
 /// Dynamic shared memory of a launch, bytes.
 pub(crate) fn shared_bytes(variant: &Variant, sizes: &Sizes, parts: u32) -> u32 {
-    variant.shared_bytes_with(variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, parts)))
+    variant.shared_bytes_with(kept_blocks(variant, sizes, parts))
 }
 
 /// Tiles of a launch, with those outside that make whole clusters.
@@ -181,8 +190,8 @@ impl Parameters {
             Arg::Arrivals => self.put(&cut.arrivals.to_ne_bytes(), 8),
             Arg::Workspace => self.put(&cut.workspace.to_ne_bytes(), 8),
             Arg::KeptColumns => {
-                let columns =
-                    variant.kept.map_or(0, |kept| kept_blocks(&kept, sizes, cut.shares.parts) * kept.columns.block);
+                let block = variant.kept.map_or(0, |kept| kept.columns.block);
+                let columns = kept_blocks(variant, sizes, cut.shares.parts) * block;
                 self.put(&(columns as i32).to_ne_bytes(), 4)
             }
             Arg::TensorMap { tensor, merged, boxes } => match tensors.get(tensor) {

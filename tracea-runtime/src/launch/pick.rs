@@ -7,6 +7,7 @@ use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
 use super::params::Shares;
 use super::run::Checks;
+use super::skew::Skews;
 use crate::cuda::Gpu;
 use crate::error::{Error, Result};
 use crate::plan::{Instance, KernelDef, Key, Variant};
@@ -61,14 +62,21 @@ impl Launch<'_> {
     fn operands(&self, may_copy: bool) -> Operands<'_> {
         let alignments = Alignments::of(&self.tensors);
         let gapless = Gapless::of(&self.tensors);
-        Operands { kernel: self.kernel, tensors: &self.tensors, alignments, gapless, may_copy }
+        let skews = Skews::of(&self.tensors);
+        Operands { kernel: self.kernel, tensors: &self.tensors, alignments, gapless, skews, may_copy }
     }
 
     /// Why a variant that somebody asked for does not run.
-    fn not_copied(&self, variant: &Variant) -> Error {
-        let names = variant.relaid.iter().filter_map(|relaid| self.kernel.tensors.get(relaid.tensor));
-        let tensors: Vec<String> = names.map(|def| format!("`{}`", def.name)).collect();
-        Error::NotCopied { schedule: print_schedule(variant), tensors: tensors.join(" and ") }
+    fn not_served(&self, variant: &Variant) -> Error {
+        let names = |tensors: &mut dyn Iterator<Item = usize>| {
+            let defs = tensors.filter_map(|tensor| self.kernel.tensors.get(tensor));
+            defs.map(|def| format!("`{}`", def.name)).collect::<Vec<_>>().join(" and ")
+        };
+        let schedule = print_schedule(variant);
+        if !Skews::of(&self.tensors).serve(variant) {
+            return Error::NotAlike { schedule, tensors: names(&mut variant.skewed.iter().copied()) };
+        }
+        Error::NotCopied { schedule, tensors: names(&mut variant.relaid.iter().map(|relaid| relaid.tensor)) }
     }
 
     pub(super) fn variant(&self, gpu: &Gpu, checks: &Checks<'_>, may_copy: bool) -> Result<Picked> {
@@ -92,7 +100,7 @@ impl Launch<'_> {
         if let Some((index, variant)) = picked {
             return match predicted(variant) {
                 Some(said) => Ok(Picked::of(index, variant, &said)),
-                None => Err(self.not_copied(variant)),
+                None => Err(self.not_served(variant)),
             };
         }
         let (kernel, device) = (self.kernel.name, gpu.to_string());
@@ -148,6 +156,7 @@ fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes, operands: &Oper
         sizes: Sizes,
         alignments: Alignments,
         gapless: Gapless,
+        skews: Skews,
         may_copy: bool,
     }
     const REMEMBERED: u64 = 64;
@@ -155,9 +164,9 @@ fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes, operands: &Oper
     thread_local! {
         static LATELY: RefCell<[Ranked; REMEMBERED as usize]> = const { RefCell::new([const { None }; REMEMBERED as usize]) };
     }
-    let Operands { alignments, gapless, may_copy, .. } = *operands;
+    let Operands { alignments, gapless, skews, may_copy, .. } = *operands;
     let instance_at = std::ptr::from_ref(instance);
-    let asked = Asked { gpu: gpu.id, instance: instance_at, sizes: *sizes, alignments, gapless, may_copy };
+    let asked = Asked { gpu: gpu.id, instance: instance_at, sizes: *sizes, alignments, gapless, skews, may_copy };
     let mut hasher = DefaultHasher::new();
     asked.hash(&mut hasher);
     let at = (hasher.finish() % REMEMBERED) as usize;
