@@ -198,8 +198,13 @@ impl Lowering<'_> {
                 return this.plain(deeper, running);
             }
             this.await_kept(level.inner.axis);
-            this.block(&level.inner.body)?;
-            this.finish_running(level.inner, running)
+            let step = this.nested(|this| {
+                this.block(&level.inner.body)?;
+                this.finish_running(level.inner, running)
+            })?;
+            let step = this.where_columns_are(level.inner, step);
+            this.out.extend(step);
+            Ok(())
         })?;
         self.plain_loop(level, body);
         Ok(())

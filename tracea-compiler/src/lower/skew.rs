@@ -13,7 +13,7 @@
 
 use super::Lowering;
 use super::analysis::{Facts, axes_in, depends_on, is_tiled};
-use crate::nest::{AxisId, Extent, Int, Nest, Op, Predicate, Stmt as NestStmt, TensorId};
+use crate::nest::{AxisId, Extent, Int, Loop, Nest, Op, Predicate, Stmt as NestStmt, TensorId};
 use crate::program::layout::LayoutKind;
 use crate::program::{Access, AccessForm, IntText, Program, Skew, Stmt};
 
@@ -134,8 +134,26 @@ impl Lowering<'_> {
             Access { tensor: found.tensors[0], index, form, limits: Vec::new(), inside: Vec::new(), whole_cols: false };
         let name = self.names.fresh("skew");
         let layout = crate::program::layout::LayoutId(layout as u32);
+        let first_column = self.names.fresh("first_column");
+        let own = format!("{}::col_base()", self.program.layout(layout).name);
         self.out.push(Stmt::FindSkew { layout, row });
-        self.program.skew = Some(Skew { name, columns: found.columns, tensors: found.tensors });
+        self.out.push(Stmt::Let { name: first_column.clone(), value: IntText::Name(own) });
+        self.program.skew = Some(Skew { name, first_column, columns: found.columns, tensors: found.tensors });
+    }
+
+    /// A step of a loop over columns for the threads that have some: the last block of a row is seldom whole, and often next to empty.
+    /// All threads take part where they pass values to each other or count steps.
+    pub fn where_columns_are(&self, inner: &Loop, step: Vec<Stmt>) -> Vec<Stmt> {
+        let Some(skew) = self.program.skew.as_ref().filter(|skew| skew.columns.contains(&inner.axis)) else {
+            return step;
+        };
+        let alone = inner.carried.iter().all(|carried| self.fold_to(carried.next).is_some());
+        if !alone || holds(&step, &|stmt| matches!(stmt, Stmt::Reduce { .. })) {
+            return step;
+        }
+        let first = IntText::Start(inner.axis).plus(IntText::name(&skew.first_column));
+        let condition = IntText::Less(Box::new(first), Box::new(IntText::Extent(inner.axis)));
+        vec![Stmt::If { condition, body: step }]
     }
 
     pub fn is_skewed(&self, axis: AxisId) -> bool {
@@ -155,11 +173,11 @@ pub fn is_carried_out(program: &Program) -> bool {
         let by_warps = matches!(layout.kind, LayoutKind::Blocked { threads_n: 32, .. });
         layout.row_size() == 1 && (layout.rows == 1 || by_warps)
     });
-    program.skew.is_some() && one_row_each && !program.body.iter().any(exchanges)
+    program.skew.is_some() && one_row_each && !holds(&program.body, &|stmt| matches!(stmt, Stmt::Exchange { .. }))
 }
 
-fn exchanges(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::Exchange { .. }) || stmt.bodies().into_iter().flatten().any(exchanges)
+fn holds(body: &[Stmt], wanted: &dyn Fn(&Stmt) -> bool) -> bool {
+    body.iter().any(|stmt| wanted(stmt) || stmt.bodies().into_iter().any(|inner| holds(inner, wanted)))
 }
 
 #[cfg(test)]
@@ -216,6 +234,7 @@ mod tests {
             assert_eq!((&skewed[..], &aligned[..], *whole_vectors), (&[0, 3][..], &[][..], false), "x and y lie alike");
             for line in [
                 "const int skew = skew_of<IJTile>(",
+                "if (j_20 + first_column < N) {",
                 "for (int j0 = -skew; j0 < N; j0 += ",
                 "for (int j0 = -skew; j0 < j_kept - skew; j0 += ",
                 "load_cols_skewed<IJTile2>(gain_tile, ",

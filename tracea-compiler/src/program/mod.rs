@@ -93,8 +93,9 @@ pub struct Cluster {
 /// Rows that begin anywhere: how far past a multiple of a vector, the thread's row says. Their columns are counted from there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skew {
-    /// The variable that says so.
+    /// The variable that says so, and the one that says which of a block's columns is the thread's first.
     pub name: String,
+    pub first_column: String,
     /// Axes of the loops over their columns.
     pub columns: Vec<AxisId>,
     /// Tensors whose rows these are, and lie alike.

@@ -4,7 +4,7 @@ use super::Launch;
 use super::alignment::{Alignments, alignment_of, row_alignment_of};
 use super::arg::Scalar;
 use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
-use super::copies::{Copies, Replaced};
+use super::copies::Copies;
 use super::copying::Copying;
 use super::merged::{Gapless, Merged};
 use super::model::Capacity;
@@ -145,8 +145,8 @@ impl Launch<'_> {
         // Where the room is does not matter yet.
         let replaced = copies.in_room(0, &self.tensors);
         let tensors = replaced.among(&self.tensors);
-        let rows = merged.map_or_else(Replaced::none, |merged| merged.tensors(self.kernel, &tensors));
-        let tensors = rows.among(&tensors);
+        let rows = merged.map(|merged| merged.tensors(self.kernel, &tensors));
+        let tensors = rows.as_ref().map_or(tensors, |rows| rows.among(&tensors));
         let mut specialization = Specialization::default();
         for &tensor in variant.aligned {
             if let Some(raw) = tensors.get(tensor) {
@@ -203,12 +203,12 @@ impl Launch<'_> {
         };
         let replaced = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &self.tensors);
         let tensors = replaced.among(&self.tensors);
-        let rows = plan.merged.map_or_else(Replaced::none, |merged| merged.tensors(self.kernel, &tensors));
+        let rows = plan.merged.map(|merged| merged.tensors(self.kernel, &tensors));
         let mut parameters = Parameters::new();
         parameters.pack(&Given {
             variant: plan.variant,
             sizes: &plan.merged.map_or(checks.sizes, |merged| merged.sizes(&checks.sizes)),
-            tensors: &rows.among(&tensors),
+            tensors: &rows.as_ref().map_or(tensors, |rows| rows.among(&tensors)),
             scalars: &self.scalars,
             windows: &plan.windows,
             cut,
