@@ -280,7 +280,7 @@ pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option
     Some(merged)
 }
 
-/// The same kernel for rows that begin anywhere in memory, a warp to a row and all threads to a row.
+/// The same kernel for rows that begin anywhere in memory: a warp to a row, all threads to a row, and twice as many for long ones.
 pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     const COLUMNS_OF_A_WARP: u32 = 512;
     let Some(found) = skew::find(nest, facts) else { return Vec::new() };
@@ -296,6 +296,7 @@ pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sc
     vec![
         of((warps, 1), "a warp to a row, from the chunk of memory in which it begins"),
         of((1, warps), "a row to a block, from the chunk of memory in which it begins"),
+        of((1, 2 * warps), "a row to a wide block, from the chunk of memory in which it begins"),
     ]
 }
 
