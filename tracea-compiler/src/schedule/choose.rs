@@ -250,7 +250,8 @@ pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sche
         for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
             long.blocks[index] = match nest.grid.contains(&AxisId(index as u32)) {
                 true => Some(rows),
-                false => schedule.blocks[index].map(|block| 4 * block),
+                // As many columns a thread as rows: what they share is read once, and what a step takes beside elements is taken seldom.
+                false => schedule.blocks[index].map(|block| 4 * rows * block),
             };
         }
         long
