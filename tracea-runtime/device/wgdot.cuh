@@ -60,32 +60,31 @@ struct PanelMnMajor<tf32, MN, K> {
 
     const float* p;
 
-    // Thread 4*g + t wants rows g and g + 8 of the warp's, at k = t and t + 4 of each step. Rows g < 4 and g >= 4 lie in neighbouring
-    // chunks, which the swizzle by k = 0 … 3 sends to the same four places, and by k = 4 … 7 to the other four: half a warp begins with
-    // k = t, the other one with k = t + 4, and no bank is met twice.
-    template <class Rows, bool PAIRS>
-    struct Left {
-        static_assert(Rows::row_blocks == 1 && Rows::warps_n == 1, "a warp holds 16 whole rows");
+    // Thread 4*g + t wants rows g and g + 8 of the warp's sixteen, at k = t and t + 4 of each step. Rows g < 4 and g >= 4 lie in
+    // neighbouring chunks, which the swizzle by k = 0 … 3 sends to the same four places, and by k = 4 … 7 to the other four: half a warp
+    // begins with k = t, the other one with k = t + 4, and no bank is met twice.
+    struct Reader {
+        // To the other k, four rows and as many chunks away, and to the other row, two chunks away: no sum of these has a carry.
+        static constexpr int other_k = 4 * Tile::panel_cols + 4 * Tile::chunk, other_row = 2 * Tile::chunk;
+        static constexpr int step_elements = k_step<tf32> * Tile::panel_cols;
+
         const float* p;
         bool upper;
-        int first[2], second[2];  // of rows g and g + 8, in the first step
+        int first;
 
-        __device__ __forceinline__ explicit Left(const PanelMnMajor& a) : p(a.p), upper(lane_index() >= 16) {
-            const int row = Rows::warp_m() * 16 + lane_index() / 4, t = lane_index() % 4;
+        __device__ __forceinline__ explicit Reader(const PanelMnMajor& a)
+            : p(a.p),
+              upper(lane_index() >= 16),
+              first(Tile::offset(lane_index() % 4 + (upper ? 4 : 0), warp_index() * 16 + lane_index() / 4)) {}
+
+        __device__ __forceinline__ void load(unsigned (&fragment)[4], int step) const {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                first[half] = Tile::offset(t + (upper ? 4 : 0), row + half * 8);
-                second[half] = Tile::offset(t + (upper ? 0 : 4), row + half * 8);
-            }
-        }
-        __device__ __forceinline__ void load(unsigned (&fragment)[1][4], int step) const {
-            constexpr int step_elements = k_step<tf32> * Tile::panel_cols;
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const unsigned x = __float_as_uint(p[first[half] + step * step_elements]);
-                const unsigned y = __float_as_uint(p[second[half] + step * step_elements]);
-                fragment[0][half] = upper ? y : x;
-                fragment[0][half + 2] = upper ? x : y;
+                const int at = first ^ half * other_row;
+                const unsigned x = __float_as_uint(p[at + step * step_elements]);
+                const unsigned y = __float_as_uint(p[(at ^ other_k) + step * step_elements]);
+                fragment[half] = upper ? y : x;
+                fragment[half + 2] = upper ? x : y;
             }
         }
     };
@@ -107,8 +106,8 @@ __device__ __forceinline__ void unpair_fragment(unsigned (&fragment)[4]) {
     }
 }
 
-// A in registers, converted: the operand (RegisterA, FragmentA, PanelMnMajor of tf32) may change once this is made, this not until its
-// products are waited for.
+// A in registers, converted: the operand (RegisterA, FragmentA) may change once this is made, this not until its products are
+// waited for.
 template <class T, int MN, int K>
 struct PackedA {
     using type = T;
@@ -126,7 +125,7 @@ struct PackedA {
         for (int step = 0; step < steps; ++step) {
             unsigned fragment[1][4];
             left.load(fragment, step);
-            if constexpr (same<T, tf32> && !Operand::mn_major) unpair_fragment(fragment[0]);
+            if constexpr (same<T, tf32>) unpair_fragment(fragment[0]);
 #pragma unroll
             for (int i = 0; i < 4; ++i) fragments[step][i] = fragment[0][i];
         }
@@ -141,13 +140,15 @@ __device__ __forceinline__ void settle(float (&x)[N]) {
     for (int i = 0; i < N; ++i) asm volatile("" : "+f"(x[i])::"memory");
 }
 
+__device__ __forceinline__ void settle(unsigned (&fragment)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(fragment[i])::"memory");
+}
+
 template <class T, int MN, int K>
 __device__ __forceinline__ void settle(PackedA<T, MN, K>& a) {
 #pragma unroll
-    for (int step = 0; step < PackedA<T, MN, K>::steps; ++step) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(a.fragments[step][i])::"memory");
-    }
+    for (int step = 0; step < PackedA<T, MN, K>::steps; ++step) settle(a.fragments[step]);
 }
 
 // ---- products
@@ -207,7 +208,7 @@ __device__ __forceinline__ void wgdot_check() {
 }
 
 // acc += a · b, or acc = a · b without `accumulate`, as one group: issued, not waited for. The first form is for A that the
-// caller packed; others that come from registers are packed here.
+// caller packed; RegisterA and FragmentA are packed here.
 template <class Acc, int K, class T, int MN, class B>
 __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PackedA<T, MN, K>& a, B b, bool accumulate = true) {
     wgdot_check<Acc, K, PackedA<T, MN, K>, B>();
@@ -215,6 +216,27 @@ __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PackedA<T, 
     settle(a);
     wgmma_fence();
     wgdot_columns<0, K, PackedA<T, MN, K>, B>(acc, a, 0, b.descriptor(), accumulate);
+    wgmma_commit();
+}
+
+// Each step's fragment is read while the product of the step before runs.
+template <class Acc, int K, int MN, class B>
+__device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PanelMnMajor<tf32, MN, K> a, B b, bool accumulate = true) {
+    wgdot_check<Acc, K, PanelMnMajor<tf32, MN, K>, B>();
+    static_assert(Acc::cols <= 256, "one instruction a step");
+    constexpr int steps = K / k_step<tf32>;
+    const typename PanelMnMajor<tf32, MN, K>::Reader reader(a);
+    const unsigned long long b_matrix = b.descriptor();
+    unsigned fragments[steps][4];
+    reader.load(fragments[0], 0);
+    settle(acc);
+#pragma unroll
+    for (int step = 0; step < steps; ++step) {
+        settle(fragments[step]);
+        wgmma_fence();
+        wgmma_step<tf32, false, false>(acc, fragments[step], wgmma_advance(b_matrix, B::step_bytes(step)), accumulate || step > 0);
+        if (step + 1 < steps) reader.load(fragments[step + 1], step + 1);
+    }
     wgmma_commit();
 }
 
