@@ -12,7 +12,7 @@
 //! ```
 //! A ring's slot is published by its full barrier, at which a producer arrives when its cp.async have landed, without waiting for
 //! them: there the fence is the readers', after their wait, unless TMA fills the ring. A slot that threads have read, be it one tile of
-//! several, is free for TMA when all of a warp have, whose first lane says so, and after a fence.
+//! several, is free for TMA when all of a warp have, whose first lane says so, and after a fence, while a product that reads beside them runs.
 //!
 //! Loops are walked until the state at their head no longer changes.
 
@@ -67,6 +67,8 @@ struct State {
     busy: BTreeSet<SharedId>,
     /// By the condition under which the asynchronous proxy will read it.
     unfenced: BTreeSet<(SharedId, Option<ConditionId>)>,
+    /// Slots of rings that threads have read since the last fence.
+    read: BTreeSet<SharedId>,
 }
 
 impl State {
@@ -75,6 +77,7 @@ impl State {
         self.dirty.extend(&other.dirty);
         self.busy.extend(&other.busy);
         self.unfenced.extend(&other.unfenced);
+        self.read.extend(&other.read);
     }
 }
 
@@ -96,9 +99,15 @@ impl Pass<'_> {
             if let Some(scope) = scope {
                 self.barrier(scope, state, &mut out);
             }
-            if self.reads_unfenced(stmt, state) {
+            // What is read beside a product is fenced while that runs.
+            let frees = match stmt {
+                Stmt::DotWait { .. } => !state.read.is_empty(),
+                Stmt::Release(turn) => turn.buffers.iter().any(|buffer| state.read.contains(buffer)),
+                _ => false,
+            };
+            if frees || self.reads_unfenced(stmt, state) {
                 out.push(Stmt::Fence);
-                state.unfenced.clear();
+                self.step(&Stmt::Fence, state);
             }
             let placed = match stmt {
                 Stmt::For { var, from, until, step, unroll, body } => Stmt::For {
@@ -133,7 +142,7 @@ impl Pass<'_> {
             if let Stmt::Release(turn) = stmt
                 && turn.buffers.iter().any(|buffer| self.readers.threads.contains(buffer))
             {
-                out.extend([Stmt::Fence, Stmt::Barrier(Scope::Warp)]);
+                out.push(Stmt::Barrier(Scope::Warp));
             }
             out.push(placed);
             if let Stmt::WaitFull(turn) = stmt
@@ -259,7 +268,10 @@ impl Pass<'_> {
                 state.dirty.extend(landed);
             }
             Stmt::Barrier(scope) => self.cross(*scope, state),
-            Stmt::Fence => state.unfenced.clear(),
+            Stmt::Fence => {
+                state.unfenced.clear();
+                state.read.clear();
+            }
             // It has a barrier of its own between writing and reading.
             Stmt::Store { way: StoreWay::Staged(shared), .. } => {
                 self.cross(Scope::Tile, state);
@@ -279,7 +291,13 @@ impl Pass<'_> {
                 let readers = self.readers.asynchronous.get(&id).into_iter().flatten();
                 state.unfenced.extend(readers.map(|under| (id, *under)));
             }
-            Effect::Read(id) | Effect::AsyncRead(id) => {
+            Effect::Read(id) => {
+                state.busy.insert(id);
+                if self.program.shared(id).fed {
+                    state.read.insert(id);
+                }
+            }
+            Effect::AsyncRead(id) => {
                 state.busy.insert(id);
             }
             Effect::Private(_) => {}

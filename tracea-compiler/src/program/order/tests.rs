@@ -95,6 +95,7 @@ fn with_ring(offsets: [u32; 2], bulk: Option<ConditionId>, body: Vec<Stmt>) -> S
         .zip(["a", "b", "panels"])
         .map(|(offset, name)| Shared {
             sent: name == "panels",
+            fed: name != "panels",
             private: false,
             offset,
             ..Shared::new(name.into(), Dtype::F16, (16, 16), 1)
@@ -118,6 +119,7 @@ fn words(program: &Program, stmts: &[Stmt]) -> String {
         Stmt::Fence => "FENCE".into(),
         Stmt::WaitFull(_) => "full".into(),
         Stmt::Release(_) => "release".into(),
+        Stmt::DotWait { .. } => "dot wait".into(),
         Stmt::ReadPanel { shared, .. } => format!("read {}", name(*shared)),
         Stmt::JoinParts { leaving, .. } => format!("leave [{}]", words(program, leaving)),
         Stmt::Dot(_) => "dot".into(),
@@ -269,18 +271,19 @@ fn a_slot_that_threads_read_is_free_when_their_warp_has() {
 }
 
 #[test]
-fn a_slot_whose_fragments_threads_read_is_freed_as_if_they_read_all() {
+fn fragments_are_fenced_while_their_product_runs() {
     let a = Operand::Fragments { shared: A, slot: None };
     let b = Operand::Shared { shared: B, slot: None, major: Major::K };
     let dot = Stmt::Dot(Dot { target: ACC, overwrite: false, k: 32, a, b, unit: MathUnit::Wgmma });
-    let expected = "full, by TMA [] or else [FENCE], dot, FENCE, WARP, release";
-    assert_eq!(with_ring(APART, Some(BY_TMA), vec![wait_full(), dot, release()]), expected);
+    let dot_wait = Stmt::DotWait { pending: 0, results: vec![ACC] };
+    let expected = "full, by TMA [] or else [FENCE], dot, FENCE, dot wait, WARP, release";
+    assert_eq!(with_ring(APART, Some(BY_TMA), vec![wait_full(), dot, dot_wait, release()]), expected);
 }
 
 #[test]
 fn what_leaves_does_not_come_back() {
     let leave = Stmt::JoinParts { values: Vec::new(), leaving: vec![stage(A), wait_full(), release()] };
-    let expected = "leave [stage a, full, FENCE, WARP, release], dot";
+    let expected = "leave [stage a, full, WARP, release], dot";
     assert_eq!(with_ring(APART, None, vec![leave, dot(A, A)]), expected);
 }
 
