@@ -109,20 +109,19 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
 ///
 /// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
-pub fn lower_portfolio(whole: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
-    let Some(Start { laid, facts, schedule }) = Start::best(whole, target) else { return Ok(Vec::new()) };
-    let nest = &laid.nest;
+pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+    let Some(Start { laid, facts, schedule }) = Start::best(nest, target) else { return Ok(Vec::new()) };
     let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = Vec::new();
-    if let Some(one_row) = schedule::choose::by_merged_axes(nest, &facts, &narrower) {
+    if let Some(one_row) = schedule::choose::by_merged_axes(&laid.nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, one_row)?);
     }
     portfolio.push(first);
-    for long in schedule::choose::by_long_rows(nest, &facts, &narrower) {
+    for long in schedule::choose::by_long_rows(&laid.nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);
     }
-    for skewed in schedule::choose::by_skewed_rows(nest, &facts, &narrower) {
+    for skewed in schedule::choose::by_skewed_rows(&laid.nest, &facts, &narrower) {
         let lowered = fit(&laid, &facts, skewed)?;
         if skew::is_carried_out(&lowered.program) {
             portfolio.push(lowered);
@@ -133,22 +132,22 @@ pub fn lower_portfolio(whole: &Nest, target: &'static Target) -> Result<Vec<Lowe
     if target.pipeline == Pipeline::WarpRoles {
         let deep = |schedule: &Schedule| {
             let mut deep = schedule.clone();
-            schedule::choose::deepen(nest, &facts, &mut deep);
+            schedule::choose::deepen(&laid.nest, &facts, &mut deep);
             fit_roles(&laid, &facts, &deep, &[2, 1])
         };
-        if let Some(cut) = schedule::choose::by_three_quarters(nest, &facts, &narrower) {
+        if let Some(cut) = schedule::choose::by_three_quarters(&laid.nest, &facts, &narrower) {
             portfolio.push(fit_roles(&laid, &facts, &cut, &[1])?);
         }
-        while schedule::choose::narrow(nest, &facts, &mut narrower) {
+        while schedule::choose::narrow(&laid.nest, &facts, &mut narrower) {
             portfolio.push(deep(&narrower)?);
         }
-        if let Some(mut small) = schedule::choose::by_one_warpgroup(nest, &facts, &portfolio[0].schedule) {
+        if let Some(mut small) = schedule::choose::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
             portfolio.push(fit_roles(&laid, &facts, &small, &[1])?);
-            while schedule::choose::narrow(nest, &facts, &mut small) {
+            while schedule::choose::narrow(&laid.nest, &facts, &mut small) {
                 portfolio.push(deep(&small)?);
             }
         }
-        portfolio.extend(by_other_ways(whole, target, &laid)?);
+        portfolio.extend(by_other_ways(nest, target, &laid)?);
     }
     Ok(portfolio)
 }

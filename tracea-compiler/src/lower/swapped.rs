@@ -192,4 +192,37 @@ mod tests {
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
         assert_eq!(tiles, [(128, 16), (128, 32)]);
     }
+
+    /// Of each schedule for a product of f32 as tf32, whether it is swapped, and which tensors the launch copies.
+    fn ways(a: TokenStream, b: TokenStream, end: TokenStream) -> Vec<(bool, Vec<usize>)> {
+        let (nest, _) = nest(quote! {
+            fn f<N: Dim>(
+                a: &Tensor<f32, (N, N)>, b: &Tensor<f32, (N, N)>, r: &Tensor<f32, (N, N)>, c: &mut Tensor<f32, (N, N)>,
+            ) {
+                tile!(for (i, j) in (N, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in N { acc += dot(#a, #b); });
+                    c[(i, j)] = #end;
+                });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_90A).expect("a portfolio");
+        let copies = |program: &Program| program.relaid.iter().map(|relaid| relaid.tensor).collect();
+        let mut ways: Vec<_> = portfolio.iter().map(|one| (one.schedule.swapped, copies(&one.program))).collect();
+        ways.dedup();
+        ways
+    }
+
+    #[test]
+    fn products_of_any_size_are_swapped_where_that_spares_a_copy() {
+        let (a, across_a) = (quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, i)].to::<tf32>().t()));
+        let (across_b, b) = (quote!(b[(k, j)].to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t()));
+        let of = |a: &TokenStream, b: &TokenStream| ways(a.clone(), b.clone(), quote!(acc));
+        assert_eq!(of(&a, &across_b), [(true, vec![])]);
+        assert_eq!(of(&a, &b), [(false, vec![]), (true, vec![])], "for few rows alone");
+        assert_eq!(of(&across_a, &b), [(false, vec![]), (true, vec![0])], "few rows are soon copied");
+        assert_eq!(of(&across_a, &across_b), [(false, vec![1]), (true, vec![0])], "whichever is smaller");
+        let residual = ways(a.clone(), across_b.clone(), quote!(acc + r[(i, j)]));
+        assert_eq!(residual, [(false, vec![1]), (true, vec![])], "whole tiles come by panels as the kernel has it");
+    }
 }
