@@ -161,7 +161,7 @@ mod tests {
         };
         assert_eq!(
             refused(gemm(quote!(sm_80, swapped = true))),
-            "sm_80 multiplies 16 rows at a time, as few as columns -- leave the option out"
+            "swapped spares warpgroups, which multiply 64 rows at a time, and sm_80 has none -- leave the option out"
         );
         assert_eq!(refused(gemm(quote!(sm_90a, swapped = 1))), "`swapped` is true or false");
         let chain = quote! {

@@ -186,7 +186,10 @@ pub fn is_swapped(target: &Target, spec: &ScheduleSpec) -> Result<bool, Schedule
     match (option.flag, target.pipeline) {
         (Some(true), Pipeline::CommitGroups) => Err(ScheduleError::about(
             "swapped",
-            format!("{} multiplies 16 rows at a time, as few as columns -- leave the option out", target.name),
+            format!(
+                "swapped spares warpgroups, which multiply 64 rows at a time, and {} has none -- leave the option out",
+                target.name
+            ),
         )),
         (Some(flag), _) => Ok(flag),
         (None, _) => Err(ScheduleError::about("swapped", "`swapped` is true or false")),
