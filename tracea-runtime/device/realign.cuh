@@ -1,7 +1,7 @@
 // Copies of tensors whose rows begin at multiples of 16 bytes, as TMA wants them, for those whose rows do not.
 //
 //     source   abcdefghijklmnopqrstu      rows of 7 elements, one behind the other
-//     target   abcdefg.hijklmn.opqrstu.   rows of whole chunks of 16 bytes; what fills the last chunk of each is not read
+//     target   abcdefg.hijklmn.opqrstu.   rows of whole chunks of 16 bytes; what fills them behind a row's end is not read
 //
 // One launch copies several tensors. Each thread makes chunks of the targets, from the aligned 16 bytes of the source that hold
 // their bytes.
@@ -42,7 +42,7 @@ __device__ __forceinline__ Words<16> load_constant_words(const unsigned char* po
 // What a chunk of the target is made of.
 struct RealignedPiece {
     const unsigned char* from;
-    int bytes;  // that exist, 0 past the last chunk
+    int bytes;  // that exist: none past the last chunk, and none or fewer past a row's end
 
     __device__ __forceinline__ int first() const { return static_cast<int>(reinterpret_cast<unsigned long long>(from) % 16); }
     __device__ __forceinline__ const unsigned char* lower() const { return from - first(); }

@@ -18,6 +18,13 @@ impl Emitter<'_> {
                 offset += 8 * ring.stages;
             }
         }
+        let (stores, loads): (Vec<&Param>, Vec<&Param>) = program
+            .params
+            .iter()
+            .filter(|param| param.ty == ParamType::TensorMap)
+            .partition(|param| program.is_stored_by(&param.name));
+        // While another thread makes barriers ready.
+        self.prefetch("threadIdx.x == THREADS", &loads);
         self.out.line("if (threadIdx.x == 0) {");
         self.out.indent();
         for ring in &program.rings {
@@ -41,14 +48,8 @@ impl Emitter<'_> {
         for counter in &program.counters {
             self.out.line(format!("int {counter} = 0;"));
         }
-        let (stores, loads): (Vec<&Param>, Vec<&Param>) = program
-            .params
-            .iter()
-            .filter(|param| param.ty == ParamType::TensorMap)
-            .partition(|param| program.is_stored_by(&param.name));
         self.out.line("if (threadIdx.x >= THREADS) {");
         self.out.indent();
-        self.prefetch("threadIdx.x == THREADS", &loads);
         self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
         let alone = producer.alone.as_ref().map(|all| {
             let all: Vec<&str> = all.iter().map(|condition| program.condition(*condition).name.as_str()).collect();

@@ -151,8 +151,10 @@ pub struct WholeTiles {
 /// How a value lies in the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Every register of every thread.
-    Registers,
+    /// Every register of every thread; so many parts are read at a time.
+    Registers {
+        at_a_time: u32,
+    },
     /// One float a column, one a row, or one in all.
     Columns,
     Rows,

@@ -69,6 +69,13 @@ impl Schedule {
         }
     }
 
+    /// Registers that a consumer has before it takes the producer's.
+    pub fn launch_registers(&self) -> u32 {
+        const REGISTERS: u32 = 65536;
+        const PRODUCERS: u32 = 128;
+        REGISTERS / (self.resident * (self.threads() + PRODUCERS))
+    }
+
     /// Whether a step's slot is held while the next one is multiplied: where a deep ring can spare it, and where nothing else keeps the
     /// tensor cores busy meanwhile. One warpgroup has them for itself, and blocks of a cluster wait for each other.
     pub fn holds_slots_longer(&self) -> bool {

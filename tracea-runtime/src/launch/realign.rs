@@ -54,7 +54,8 @@ impl Entry {
     fn of(raw: &RawTensor, copy: &Layout) -> Entry {
         let bytes = raw.dtype().bytes();
         let (rows, columns) = copy.sizes().split_last().map_or((1, 1), |(last, outer)| (outer.iter().product(), *last));
-        let row_chunks = (columns * bytes).div_ceil(16);
+        let pitch = copy.strides().iter().rev().nth(1).map_or(columns, |pitch| *pitch);
+        let row_chunks = (pitch * bytes).div_ceil(16);
         let range = raw.byte_range();
         let outer = raw.layout().rank().saturating_sub(1);
         let axes = raw.layout().sizes().iter().copied().zip(raw.layout().strides().iter().copied());
@@ -75,6 +76,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use crate::dtype::Dtype;
+    use crate::launch::copies::relaid;
     use proptest::prelude::*;
 
     proptest! {
@@ -93,10 +95,12 @@ mod tests {
             let layout = Layout::strided(&sizes, &strides).unwrap();
             let start = std::ptr::without_provenance_mut(0x1002);
             let raw = RawTensor::borrowing(Dtype::Bf16, layout, start, Device::cpu());
-            let entry = Entry::of(&raw, &layout);
+            let copy = relaid(&layout, rank - 1, 2).unwrap();
+            let entry = Entry::of(&raw, &copy);
             let columns = sizes[rank - 1];
             let rows: Vec<usize> = layout.offsets().step_by(columns).collect();
-            let chunks = (columns * 2).div_ceil(16);
+            let pitch = if rank > 1 { copy.strides()[rank - 2] } else { columns };
+            let chunks = (pitch * 2).div_ceil(16);
             prop_assert_eq!((entry.chunks as usize, entry.row_bytes as usize), (rows.len() * chunks, columns * 2));
             prop_assert_eq!(entry.row_chunks.divisor as usize, chunks);
             for (index, offset) in rows.iter().enumerate() {
