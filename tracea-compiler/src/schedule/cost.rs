@@ -14,6 +14,8 @@ use crate::program::{Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
 const L2_BYTES: u32 = 70;
+/// Columns of a warpgroup's product at which shared memory begins to hold it up, by a sixteenth: the same rows are read for fewer of them.
+const NARROW: u32 = 128;
 /// Starting a block: barriers, the first tile's latency.
 const START: u32 = 1500;
 /// Between two steps of a block on its own, unless products run on meanwhile: a wait for the slot, the first product's way through the
@@ -45,6 +47,8 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
     for dot in &facts.dots {
         let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
         let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
+        let narrow = schedule.target.pipeline == Pipeline::WarpRoles && block(dot.n) <= NARROW;
+        let multiply = if narrow { multiply + multiply / 16 } else { multiply };
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
             .into_iter()
             .filter_map(|(source, other)| match source {
