@@ -30,38 +30,15 @@ __device__ __forceinline__ void write_part(const float (&x)[N], float* part) {
     for (int r = 0; r < N; ++r) __stcg(part + r * THREADS + threadIdx.x, x[r]);
 }
 
-// In the order of the parts; so many beside the first are under way at a time.
-template <class Op, int THREADS, int AT_A_TIME, int N>
-__device__ __forceinline__ void read_parts(float (&x)[N], const float* first, int stride, int parts) {
-    const float* part = first + threadIdx.x;
+template <class Op, int THREADS, int N>
+__device__ __forceinline__ void read_parts(float (&x)[N], const float* part, int stride, int parts) {
 #pragma unroll
-    for (int r = 0; r < N; ++r) x[r] = __ldcg(part + r * THREADS);
-    part += stride;
-    if constexpr (AT_A_TIME == 1) {
+    for (int r = 0; r < N; ++r) x[r] = __ldcg(part + r * THREADS + threadIdx.x);
 #pragma unroll 1
-        for (int p = 1; p < parts; ++p, part += stride) {
+    for (int p = 1; p < parts; ++p) {
+        part += stride;
 #pragma unroll
-            for (int r = 0; r < N; ++r) x[r] = Op::apply(x[r], __ldcg(part + r * THREADS));
-        }
-    } else {
-#pragma unroll 1
-        for (int p = 1; p < parts; p += AT_A_TIME, part += AT_A_TIME * stride) {
-            float read[AT_A_TIME][N];
-#pragma unroll
-            for (int i = 0; i < AT_A_TIME; ++i) {
-                if (p + i < parts) {
-#pragma unroll
-                    for (int r = 0; r < N; ++r) read[i][r] = __ldcg(part + i * stride + r * THREADS);
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < AT_A_TIME; ++i) {
-                if (p + i < parts) {
-#pragma unroll
-                    for (int r = 0; r < N; ++r) x[r] = Op::apply(x[r], read[i][r]);
-                }
-            }
-        }
+        for (int r = 0; r < N; ++r) x[r] = Op::apply(x[r], __ldcg(part + r * THREADS + threadIdx.x));
     }
 }
 

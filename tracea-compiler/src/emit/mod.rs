@@ -358,7 +358,7 @@ impl<'a> Emitter<'a> {
             let (name, at) = (&self.program.var(*var).name, place("first_part", *offset));
             match part {
                 Part::Number => self.out.line(format!("{name} = {function}({at}, {floats}, {parts});")),
-                Part::Registers { .. } => self.out.line(format!("{function}({name}, {at}, {floats}, {parts});")),
+                Part::Registers => self.out.line(format!("{function}({name}, {at}, {floats}, {parts});")),
                 Part::Columns | Part::Rows => {
                     let scratch = self.scratch(Scalar::Float);
                     self.out.line(format!("{function}({name}, {at}, {floats}, {parts}, {scratch});"))
@@ -376,13 +376,12 @@ impl<'a> Emitter<'a> {
             Domain::Once => "",
         };
         let (suffix, last) = match part {
-            Part::Registers { at_a_time } if op.is_some() => ("", Some(format!("THREADS, {at_a_time}"))),
-            Part::Registers { .. } => ("", Some("THREADS".to_string())),
-            Part::Columns => ("_cols", Some(layout.to_string())),
-            Part::Rows => ("_rows", Some(layout.to_string())),
+            Part::Registers => ("", Some("THREADS")),
+            Part::Columns => ("_cols", Some(layout)),
+            Part::Rows => ("_rows", Some(layout)),
             Part::Number => ("_number", None),
         };
-        let arguments: Vec<String> = op.map(str::to_string).into_iter().chain(last).collect();
+        let arguments: Vec<&str> = op.into_iter().chain(last).collect();
         match arguments.is_empty() {
             true => format!("{stem}{suffix}"),
             false => format!("{stem}{suffix}<{}>", arguments.join(", ")),

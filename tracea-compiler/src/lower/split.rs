@@ -9,9 +9,8 @@
 //! possible where all that the loop carries are sums, or greatest or least values, of terms that do not read them.
 
 use super::Lowering;
-use super::analysis::{OperandSource, inputs, is_tiled};
+use super::analysis::{inputs, is_tiled};
 use super::loops::nest_of;
-use super::roles::Role;
 use crate::nest::{AxisId, BinaryOp, Block, Dtype, Loop, Nest, Op, ReduceOp, Stmt as NestStmt, ValueId};
 use crate::plan;
 use crate::program::layout::LayoutKind;
@@ -21,10 +20,6 @@ use crate::program::{Domain, IntText, Param, ParamType, Part, Split, Stmt, VarId
 const MOST_OF_TILES: u32 = 16;
 /// Parts of slices, which are small and read side by side.
 const MOST_OF_SLICES: u32 = 1024;
-
-/// Parts that a thread reads at a time at the most, and the registers that it needs for all else.
-const MOST_AT_A_TIME: u32 = 4;
-const OTHER_REGISTERS: u32 = 64;
 
 /// The loop that can be cut, and how each of the values that it carries is put together again.
 pub fn find(nest: &Nest) -> Option<(&Loop, Vec<ReduceOp>)> {
@@ -160,25 +155,9 @@ impl Lowering<'_> {
         self.split_range = Some((first, until));
     }
 
-    /// Whether dots read tensors by shared memory, and nothing that threads computed.
-    fn reads_rings_alone(&self) -> bool {
-        let computed = |source: &OperandSource| matches!(source, OperandSource::Computed { .. });
-        !self.facts.dots.iter().any(|dot| computed(&dot.a) || computed(&dot.b))
-    }
-
     /// After the loop: the values that it carried become the sums of all parts, in the block that comes last.
     pub fn join_parts(&mut self, running: &[VarId]) {
         let Some(mut split) = self.program.split.clone() else { return };
-        let registers = |domain: Domain| match domain {
-            Domain::Once => 1,
-            Domain::Tile(id) => self.program.layout(id).size(),
-            Domain::Rows(id) => self.program.layout(id).row_size(),
-            Domain::Cols(id) => self.program.layout(id).col_size(),
-        };
-        // Where threads hold nothing else but addresses, several parts are read at a time.
-        let alone = self.role != Role::All && running.len() == 1 && self.reads_rings_alone();
-        let room = if alone { self.schedule.launch_registers().saturating_sub(OTHER_REGISTERS) } else { 0 };
-        let at_a_time = |domain: Domain| (room / registers(domain)).saturating_sub(1).clamp(1, MOST_AT_A_TIME);
         let mut values = Vec::new();
         let mut only_slices = true;
         for (var, op) in running.iter().zip(&split.ops) {
@@ -192,12 +171,11 @@ impl Lowering<'_> {
                 Domain::Rows(id) if matches!(layout(id).kind, LayoutKind::Blocked { .. }) => {
                     (Part::Rows, layout(id).rows)
                 }
-                Domain::Tile(_) | Domain::Rows(_) | Domain::Cols(_) => {
-                    let part = Part::Registers { at_a_time: at_a_time(domain) };
-                    (part, registers(domain) * self.program.threads)
-                }
+                Domain::Tile(id) => (Part::Registers, layout(id).size() * self.program.threads),
+                Domain::Rows(id) => (Part::Registers, layout(id).row_size() * self.program.threads),
+                Domain::Cols(id) => (Part::Registers, layout(id).col_size() * self.program.threads),
             };
-            only_slices &= !matches!(part, Part::Registers { .. });
+            only_slices &= part != Part::Registers;
             if let Domain::Rows(id) | Domain::Cols(id) = domain {
                 // Threads that hold the same one pass their shares between warps.
                 let layout = self.program.layout(id);
@@ -278,6 +256,6 @@ mod tests {
             text.contains("if (!last_to_arrive(arrived + (work.tile - whole_tiles), work.parts)) return;"),
             "{text}"
         );
-        assert!(text.contains("read_parts<Sum, THREADS, 1>(acc, "), "{text}");
+        assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
     }
 }

@@ -151,10 +151,8 @@ pub struct WholeTiles {
 /// How a value lies in the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Every register of every thread; so many parts are read at a time.
-    Registers {
-        at_a_time: u32,
-    },
+    /// Every register of every thread.
+    Registers,
     /// One float a column, one a row, or one in all.
     Columns,
     Rows,

@@ -61,19 +61,12 @@ impl Schedule {
     /// moved by `setmaxnreg` to those who hold accumulators.
     pub fn role_registers(&self) -> (u32, u32) {
         match (self.threads() / 128, self.resident) {
-            (1, 1) => (152, 248),
+            (1, 1) => (56, 248),
             (1, _) => (72, 184),
             (2, 1) => (88, 208),
             (2, _) => (48, 96),
             _ => (32, 160),
         }
-    }
-
-    /// Registers that a consumer has before it takes the producer's.
-    pub fn launch_registers(&self) -> u32 {
-        const REGISTERS: u32 = 65536;
-        const PRODUCERS: u32 = 128;
-        REGISTERS / (self.resident * (self.threads() + PRODUCERS))
     }
 
     /// Whether a step's slot is held while the next one is multiplied: where a deep ring can spare it, and where nothing else keeps the

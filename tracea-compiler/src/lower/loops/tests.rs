@@ -50,7 +50,7 @@ fn the_steps_of_a_ring() {
         let k0
         dot acc += a_ring (K-major) . b_ring (Mn-major) by Mma
         wait 0
-        join parts of acc (Sum, Registers { at_a_time: 1 })
+        join parts of acc (Sum, Registers)
         barrier
         store c by rows <- acc through c_staging";
     assert_eq!(lines(&program), expected.lines().map(str::trim).collect::<Vec<_>>());
