@@ -25,6 +25,8 @@ const L2_BYTES: [(u32, u64); 4] = [(128, 70), (64, 54), (32, 49), (0, 31)];
 /// block writes or reads in a cycle.
 const LEAVING: u64 = 500;
 const JOINING: u64 = 1000;
+/// The same where the last block's threads wait for memory themselves all along.
+const JOINING_OF_ROWS: u64 = 2500;
 const JOINED_BYTES: u64 = 64;
 
 /// How much longer, as a fraction, aligned rows take as one: by up to a tenth where there is much to compute, measured on an H200.
@@ -200,7 +202,10 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         work = work.saturating_add(each.saturating_mul(unit.work));
     }
     let joining = match variant.split {
-        Some(split) if parts > 1 => JOINING + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES,
+        Some(split) if parts > 1 => {
+            let joining = if variant.cost.fetches.is_empty() { JOINING_OF_ROWS } else { JOINING };
+            joining + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES
+        }
         _ => 0,
     };
     let pairing = if variant.paired.is_some() { PAIRING } else { 0 };
