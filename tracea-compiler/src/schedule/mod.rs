@@ -61,7 +61,7 @@ impl Schedule {
     /// moved by `setmaxnreg` to those who hold accumulators.
     pub fn role_registers(&self) -> (u32, u32) {
         match (self.threads() / 128, self.resident) {
-            (1, 1) => (56, 248),
+            (1, 1) => (152, 248),
             (1, _) => (72, 184),
             (2, 1) => (88, 208),
             (2, _) => (48, 96),
