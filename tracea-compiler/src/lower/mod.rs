@@ -130,21 +130,16 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
-        let deep = |schedule: &Schedule| {
-            let mut deep = schedule.clone();
-            schedule::choose::deepen(&laid.nest, &facts, &mut deep);
-            fit_roles(&laid, &facts, &deep, &[2, 1])
-        };
         if let Some(cut) = schedule::choose::by_three_quarters(&laid.nest, &facts, &narrower) {
             portfolio.push(fit_roles(&laid, &facts, &cut, &[1])?);
         }
         while schedule::choose::narrow(&laid.nest, &facts, &mut narrower) {
-            portfolio.push(deep(&narrower)?);
+            portfolio.push(fit_deep(&laid, &facts, &narrower)?);
         }
         if let Some(mut small) = schedule::choose::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
             portfolio.push(fit_roles(&laid, &facts, &small, &[1])?);
             while schedule::choose::narrow(&laid.nest, &facts, &mut small) {
-                portfolio.push(deep(&small)?);
+                portfolio.push(fit_deep(&laid, &facts, &small)?);
             }
         }
         portfolio.extend(by_other_ways(nest, target, &laid)?);
@@ -189,22 +184,20 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
         return Ok(Vec::new());
     }
     let Start { laid, facts, schedule } = Start::of(nest, target, true);
-    let mut schedules = schedule::choose::by_few_rows(&laid.nest, &facts, &schedule);
+    let runs = |schedule: &Schedule| schedule::check(&laid.nest, &facts, schedule).is_ok();
+    let mut all = Vec::new();
+    for few in schedule::choose::by_few_rows(&laid.nest, &facts, &schedule).iter().filter(|few| runs(few)) {
+        all.push(fit_deep(&laid, &facts, few)?);
+    }
     let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
-    if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) {
+    if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) && runs(&schedule) {
+        all.push(fit_roles(&laid, &facts, &schedule, &[1])?);
         let mut narrower = schedule;
-        schedules.push(narrower.clone());
-        while schedule::choose::narrow(&laid.nest, &facts, &mut narrower) {
-            schedules.push(narrower.clone());
+        while schedule::choose::narrow(&laid.nest, &facts, &mut narrower) && runs(&narrower) {
+            all.push(fit_deep(&laid, &facts, &narrower)?);
         }
     }
-    let runnable = schedules.iter().filter(|schedule| schedule::check(&laid.nest, &facts, schedule).is_ok());
-    let deep = |schedule: &Schedule| {
-        let mut deep = schedule.clone();
-        schedule::choose::deepen(&laid.nest, &facts, &mut deep);
-        deep
-    };
-    runnable.map(|schedule| fit_roles(&laid, &facts, &deep(schedule), &[2, 1])).collect()
+    Ok(all)
 }
 
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other. What a result takes in by way of a ring needs
@@ -220,6 +213,13 @@ fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> 
 /// The first of the portfolio.
 pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lowered>, ScheduleError> {
     Ok(lower_portfolio(nest, target)?.into_iter().next())
+}
+
+/// A small block, with steps that are worth their waiting.
+fn fit_deep(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
+    let mut deep = schedule.clone();
+    schedule::choose::deepen(&laid.nest, facts, &mut deep);
+    fit_roles(laid, facts, &deep, &[2, 1])
 }
 
 /// A block with rings as deep as there is room for: as many on a multiprocessor as is preferred, and as registers and shared memory
