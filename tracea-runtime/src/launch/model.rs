@@ -359,16 +359,16 @@ mod tests {
 
     #[test]
     fn tiles_that_full_waves_leave_over_are_cut() {
-        let split = Some(Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true });
+        let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true };
         let cut = |split| says(&Variant { split, ..WIDE }, [5120; 3], 0, false);
-        let said = cut(split);
+        let said = cut(Some(split));
         assert_eq!(said.shares.whole, 6 * 132, "of 40 x 20 tiles");
         assert!((2..=8).contains(&said.shares.parts), "{:?}", said.shares);
         assert!(20 * said.cycles < 19 * cut(None).cycles, "most of a seventh wave is saved");
-        let alike = cut(Some(Split { some_whole: false, ..split.unwrap() }));
+        let alike = cut(Some(Split { some_whole: false, ..split }));
         assert_eq!(alike.shares.whole, 0, "where all tiles are cut alike");
         // Little is left of the last wave anyway.
-        let full = says(&Variant { split, ..WIDE }, [4096; 3], 0, false);
+        let full = says(&Variant { split: Some(split), ..WIDE }, [4096; 3], 0, false);
         assert_eq!(full.shares, Shares::WHOLE, "of 32 x 16 tiles, 116 are left of 132");
     }
 
