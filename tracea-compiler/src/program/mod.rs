@@ -13,6 +13,7 @@ pub mod order;
 pub mod pressure;
 pub mod print;
 pub mod shared;
+mod split;
 
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
@@ -21,6 +22,7 @@ pub use int_text::{Divisor, IntText};
 pub use kept::{Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
+pub use split::{Part, Split, WholeTiles};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -114,49 +116,6 @@ pub struct Producer {
     /// Where all of these hold, one thread makes all copies and the others leave; `None` where some are threads' in any case.
     pub alone: Option<Vec<ConditionId>>,
     pub body: Vec<Stmt>,
-}
-
-/// A loop whose steps the launch may cut into parts, one a block: several blocks then sum up one tile.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Split {
-    pub axis: AxisId,
-    /// How the values that the loop carries are put together.
-    pub ops: Vec<ReduceOp>,
-    /// Names: which part this block has, of how many where its tile is one of those that are cut, and its first step.
-    pub part: String,
-    pub parts: String,
-    /// Where the first tiles may be whole: then neighbours are tiles of one part, which share operands. With none, neighbours are the
-    /// parts of a tile, and all tiles are cut alike.
-    pub whole: Option<WholeTiles>,
-    /// Into how many parts this block's tile is cut.
-    pub parts_here: String,
-    pub first: String,
-    /// The tile's position in the grid.
-    pub tile: String,
-    /// Parameters: where parts are left, and how many blocks have come, by tile.
-    pub workspace: String,
-    pub arrived: String,
-    /// Of a part, in the workspace.
-    pub floats: u32,
-    pub most_parts: u32,
-}
-
-/// Names: the parameter that says how many of the first tiles are whole, and what a block has to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WholeTiles {
-    pub count: String,
-    pub work: String,
-}
-
-/// How a value lies in the workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Every register of every thread.
-    Registers,
-    /// One float a column, one a row, or one in all.
-    Columns,
-    Rows,
-    Number,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
