@@ -1,6 +1,6 @@
 //! On the CPU, against the kernel's own f64 form.
 
-use crate::case::{Setting, Subject};
+use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Failed, Trial};
 use tracea::prelude::*;
 
@@ -16,8 +16,8 @@ fn verifies(subject: &Subject) -> Result<(), Failed> {
     let device = Device::cpu();
     let (mut elements, mut unbounded) = (0, 0);
     for sizes in subject.sizes.all() {
-        for strided in [false, true] {
-            let setting = Setting::new(&device, &sizes, strided);
+        for placing in [Placing::Dense, Placing::OffAlignment] {
+            let setting = Setting::new(&device, &sizes, placing);
             let mut verify = |launch: Launch<'_>| {
                 let verified = launch.verify_with(Verify::All)?;
                 elements += verified.elements;
@@ -25,8 +25,7 @@ fn verifies(subject: &Subject) -> Result<(), Failed> {
                 Ok(())
             };
             let outcome = (subject.case)(&setting, &mut verify);
-            outcome
-                .map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
+            outcome.map_err(|failed| format!("{sizes:?}, {placing:?}: {}", failed.message().unwrap_or_default()))?;
         }
     }
     // A few may be: where nothing is divided by nothing, any result is right.

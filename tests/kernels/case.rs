@@ -53,11 +53,37 @@ impl Number for f32 {
     }
 }
 
+/// How tensors lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    Dense,
+    /// They start off alignment and have gaps between their rows.
+    OffAlignment,
+    /// The same, but rows are aligned as far as any code asks, wherever they end.
+    Aligned,
+}
+
+/// That rows of [`Placing::Aligned`] are aligned to.
+const ALIGNMENT: usize = 16;
+
+impl Placing {
+    /// Elements before the first one, and a row's length in memory.
+    fn offset_and_row<T>(self, columns: usize) -> (usize, usize) {
+        match self {
+            Placing::Dense => (0, columns),
+            Placing::OffAlignment => (1, columns + 3),
+            Placing::Aligned => {
+                let chunk = ALIGNMENT / size_of::<T>();
+                (chunk, (columns + 1).next_multiple_of(chunk))
+            }
+        }
+    }
+}
+
 pub struct Setting<'d> {
     pub device: &'d Device,
     pub sizes: Vec<usize>,
-    /// Tensors start off alignment and have gaps between their rows.
-    pub strided: bool,
+    pub placing: Placing,
     pub random: RefCell<SmallRng>,
 }
 
@@ -87,10 +113,10 @@ pub struct Stored<T: Element, I: IntoShape> {
 }
 
 impl<'d> Setting<'d> {
-    pub fn new(device: &'d Device, sizes: &[usize], strided: bool) -> Self {
+    pub fn new(device: &'d Device, sizes: &[usize], placing: Placing) -> Self {
         let seed =
-            sizes.iter().fold(strided as u64, |seed, size| seed.wrapping_mul(1_000_003).wrapping_add(*size as u64));
-        Setting { device, sizes: sizes.to_vec(), strided, random: RefCell::new(SmallRng::seed_from_u64(seed)) }
+            sizes.iter().fold(placing as u64, |seed, size| seed.wrapping_mul(1_000_003).wrapping_add(*size as u64));
+        Setting { device, sizes: sizes.to_vec(), placing, random: RefCell::new(SmallRng::seed_from_u64(seed)) }
     }
 
     /// As many as the kernel is tried at.
@@ -116,13 +142,13 @@ impl<'d> Setting<'d> {
     /// `outside` fills the gaps.
     pub fn store<T: Element, I: IntoShape>(&self, shape: I, numbers: &[T], outside: T) -> Result<Stored<T, I>, Failed> {
         let sizes = shape.sizes();
-        let (gap, offset) = if self.strided { (3, 1) } else { (0, 0) };
+        let columns = sizes.last().map_or(1, |columns| (*columns).max(1));
+        let (offset, row) = self.placing.offset_and_row::<T>(columns);
         let mut strides = vec![1; sizes.len()];
         for axis in (1..sizes.len()).rev() {
-            let gap = if axis + 1 == sizes.len() { gap } else { 0 };
-            strides[axis - 1] = strides[axis] * sizes[axis].max(1) + gap;
+            strides[axis - 1] = if axis + 1 == sizes.len() { row } else { strides[axis] * sizes[axis].max(1) };
         }
-        let len = offset + strides[0] * sizes[0] + gap;
+        let len = offset + strides[0] * sizes[0] + row - columns;
         let mut memory = vec![outside; len];
         for (position, number) in positions(&sizes, &strides, offset).zip(numbers) {
             memory[position] = *number;

@@ -1,6 +1,6 @@
 //! On the CPU, against the naive loops.
 
-use crate::case::{Setting, Subject};
+use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Failed, Trial};
 use tracea::prelude::*;
 
@@ -15,12 +15,11 @@ pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
 fn agrees(subject: &Subject) -> Result<(), Failed> {
     let device = Device::cpu();
     for sizes in subject.sizes.all() {
-        for strided in [false, true] {
-            let setting = Setting::new(&device, &sizes, strided);
+        for placing in [Placing::Dense, Placing::OffAlignment] {
+            let setting = Setting::new(&device, &sizes, placing);
             let outcome =
                 (subject.case)(&setting, &mut |launch| Ok(launch.launch()?)).and_then(|outcome| outcome.compare());
-            outcome
-                .map_err(|failed| format!("{sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default()))?;
+            outcome.map_err(|failed| format!("{sizes:?}, {placing:?}: {}", failed.message().unwrap_or_default()))?;
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! On a GPU, against the kernel's own f64 form and the naive loops: under every schedule, every size, dense and strided, and with
-//! operands read as they lie where they would be copied first.
+//! On a GPU, against the kernel's own f64 form and the naive loops: under every schedule, every size, wherever tensors
+//! lie, and with operands read as they lie where they would be copied first.
 
-use crate::case::{Setting, Subject};
+use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
 use tracea::prelude::*;
 
@@ -22,15 +22,15 @@ pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
     kinds.iter().flat_map(|(kind, check)| subjects.iter().map(|subject| trial(subject, kind, *check))).collect()
 }
 
-/// Every schedule at one size, dense and strided, against the naive loops.
+/// Every schedule at one size, on and off alignment, against the naive loops.
 fn runs(subject: &Subject, device: &Device) -> Result<(), Failed> {
     let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
     for schedule in &schedules(subject, device)? {
-        for strided in [false, true] {
-            let setting = Setting::new(device, sizes, strided);
+        for placing in [Placing::Dense, Placing::OffAlignment] {
+            let setting = Setting::new(device, sizes, placing);
             let outcome = (subject.case)(&setting, &mut |launch| Ok(launch.schedule(schedule.as_str()).launch()?))?;
             outcome.compare().map_err(|failed| {
-                format!("{schedule}: {sizes:?}, strided {strided}: {}", failed.message().unwrap_or_default())
+                format!("{schedule}: {sizes:?}, {placing:?}: {}", failed.message().unwrap_or_default())
             })?;
         }
     }
@@ -44,8 +44,13 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
     }
     for schedule in &schedules {
         for sizes in subject.sizes.all() {
-            for (strided, may_copy) in [(false, true), (true, true), (true, false)] {
-                let setting = Setting::new(device, &sizes, strided);
+            for (placing, may_copy) in [
+                (Placing::Dense, true),
+                (Placing::Aligned, true),
+                (Placing::OffAlignment, true),
+                (Placing::OffAlignment, false),
+            ] {
+                let setting = Setting::new(device, &sizes, placing);
                 let mut verify = |launch: Launch<'_>| {
                     let launch = if may_copy { launch } else { launch.without_copies() };
                     // Some read nothing but copies.
@@ -59,7 +64,7 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
                 let outcome = (subject.case)(&setting, &mut verify).and_then(|outcome| outcome.compare());
                 outcome.map_err(|failed| {
                     let message = failed.message().unwrap_or_default();
-                    format!("{schedule}: {sizes:?}, strided {strided}, copies {may_copy}: {message}")
+                    format!("{schedule}: {sizes:?}, {placing:?}, copies {may_copy}: {message}")
                 })?;
             }
         }
@@ -71,7 +76,7 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
 fn schedules(subject: &Subject, device: &Device) -> Result<Vec<String>, Failed> {
     let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
     let mut schedules = Vec::new();
-    (subject.case)(&Setting::new(device, sizes, false), &mut |launch| {
+    (subject.case)(&Setting::new(device, sizes, Placing::Dense), &mut |launch| {
         schedules = launch.schedules()?;
         Ok(())
     })?;
@@ -80,8 +85,11 @@ fn schedules(subject: &Subject, device: &Device) -> Result<Vec<String>, Failed> 
 
 fn repeats(subject: &Subject, device: &Device, schedule: &str) -> Result<(), Failed> {
     let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
-    let run =
-        || (subject.case)(&Setting::new(device, sizes, false), &mut |launch| Ok(launch.schedule(schedule).launch()?));
+    let run = || {
+        (subject.case)(&Setting::new(device, sizes, Placing::Dense), &mut |launch| {
+            Ok(launch.schedule(schedule).launch()?)
+        })
+    };
     let first: Vec<u64> = run()?.actual.iter().map(|value| value.to_bits()).collect();
     for repeat in 1..REPEATS {
         let again = run()?.actual;

@@ -3,7 +3,7 @@
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
 //! that the plan promises.
 
-use crate::case::{Setting, Subject};
+use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
 use std::path::PathBuf;
 use std::process::Command;
@@ -46,7 +46,7 @@ fn kernels(subjects: &[Subject]) -> Vec<&'static KernelDef> {
     let device = Device::cpu();
     let mut kernels: Vec<&KernelDef> = Vec::new();
     for subject in subjects {
-        let setting = Setting::new(&device, subject.sizes.fixed[0], false);
+        let setting = Setting::new(&device, subject.sizes.fixed[0], Placing::Dense);
         let mut find = |launch: Launch<'_>| {
             let kernel = launch.kernel();
             if !kernels.iter().any(|known| std::ptr::eq(*known, kernel)) {

@@ -2,7 +2,8 @@
 // Movement and Conversion Instructions: cp.async.bulk.tensor, cp.async.bulk.commit_group, cp.async.bulk.wait_group"; sm_90.
 //
 // One thread issues a copy. Coordinates are of the box's first element, innermost first; they may lie outside the tensor:
-// what is outside is read as zeros (and counts as bytes) and is not written.
+// what is outside is read as zeros (and counts as bytes) and is not written, but for the rest of a row's last 16 bytes: writes are of
+// whole 16-byte chunks (seen on an H200; https://github.com/triton-lang/triton/issues/11583).
 #pragma once
 
 #include "tracea/mbarrier.cuh"

@@ -11,7 +11,7 @@ use super::model::Capacity;
 use super::params::{Cut, Given, Parameters, Shares, shared_bytes, tiles};
 use super::pick::Picked;
 use super::slot::LoadKey;
-use super::tensor_map::merges;
+use super::tensor_map::{merges, writable};
 use super::window::Windows;
 use crate::cuda::{Checked, Gpu, Grid, LoadedKernel, Room, Specialization, load};
 use crate::device::Device;
@@ -155,11 +155,11 @@ impl Launch<'_> {
             }
         }
         for arg in variant.args {
-            if let Arg::TensorMap { tensor, merged: merged @ 2.., .. } = *arg
+            // What no map can say is written by threads, as what is aligned to less.
+            if let Arg::TensorMap { tensor, merged, .. } = *arg
                 && let Some(raw) = tensors.get(tensor)
-                && !merges(raw, merged)
+                && (!merges(raw, merged) || self.writes(tensor) && !writable(raw))
             {
-                // What no map can say is written by threads, as what is aligned to less.
                 specialization = specialization.aligned(tensor, alignment_of(raw).min(BY_THREADS));
             }
         }
@@ -169,6 +169,10 @@ impl Launch<'_> {
         }
         let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, shares.parts) };
         Ok(Plan { variant, variant_index, shares, grid, specialization, windows, merged, copies })
+    }
+
+    fn writes(&self, tensor: usize) -> bool {
+        self.kernel.tensors.get(tensor).is_some_and(|def| def.writes)
     }
 
     pub(super) fn loaded(&self, checks: &Checks<'_>, plan: &Plan, gpu: &Gpu) -> Result<&'static LoadedKernel> {

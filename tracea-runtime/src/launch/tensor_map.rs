@@ -1,6 +1,6 @@
 //! Tensor maps: what TMA needs to know of a tensor (CUDA driver API, "Tensor Map Object Management").
 
-use super::alignment::{TMA_ALIGNMENT, alignment_of};
+use super::alignment::{TMA_ALIGNMENT, alignment_of, row_alignment_of};
 use super::window::Corners;
 use crate::cuda::Checked;
 use crate::dtype::Dtype;
@@ -39,6 +39,11 @@ struct Described {
 pub(super) fn fetchable(tensor: &RawTensor) -> bool {
     let layout = tensor.layout();
     alignment_of(tensor) >= TMA_ALIGNMENT && layout.rank() <= MOST_AXES && !layout.sizes().contains(&0)
+}
+
+/// Whether TMA writes to the tensor without writing beside it: it writes whole chunks of 16 bytes, however a row ends.
+pub(super) fn writable(tensor: &RawTensor) -> bool {
+    row_alignment_of(tensor) >= TMA_ALIGNMENT
 }
 
 /// Size and stride of the leading axes as one; nothing where steps along it would not be even.
