@@ -63,7 +63,7 @@ impl<'f> Workbench<'f> {
 
     /// Shows, verifies and times as the flags say.
     pub fn run(&self, work: Work, launch: Launch<'_>) -> Result<ExitCode, Box<dyn Error>> {
-        let mut launch = match &self.flags.schedule {
+        let launch = match &self.flags.schedule {
             Some(schedule) => launch.schedule(schedule.as_str()),
             None => launch,
         };
@@ -92,9 +92,8 @@ impl<'f> Workbench<'f> {
             report.timed(&launch.time()?);
         }
         if self.flags.portfolio {
-            for schedule in launch.schedules()? {
-                launch = launch.schedule(schedule.as_str());
-                report.tried(schedule, &launch.time()?);
+            for (schedule, timing) in launch.time_schedules()? {
+                report.tried(schedule, &timing);
             }
         }
         println!("{}", if self.flags.json { report.json()? } else { report.to_string() });

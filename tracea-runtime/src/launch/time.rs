@@ -42,42 +42,63 @@ impl Launch<'_> {
 
     pub fn time_with(&self, runs: usize) -> Result<Timing> {
         let checks = self.checks()?;
-        let updated = self.kernel().tensors.iter().zip(self.tensors()).filter(|(def, _)| def.reads && def.writes);
-        let saved = updated.map(|(_, tensor)| Saved::take(tensor)).collect::<Result<Vec<Saved>>>()?;
+        let updated = self.updated()?;
         let timing = match checks.device.cuda_parts() {
-            Some((gpu, stream)) => self.time_events(&checks, gpu, stream, runs.max(1)),
+            Some((gpu, stream)) => Timer::new(gpu, stream).and_then(|timer| {
+                for _ in 0..WARM_UP {
+                    timer.time(self, &checks)?;
+                }
+                let times = (0..runs.max(1)).map(|_| timer.time(self, &checks)).collect::<Result<Vec<f64>>>()?;
+                Ok(Timing::of(times, Clock::Events))
+            }),
             None => self.time_wall(&checks, runs.max(1)),
         };
-        let updated = self.kernel().tensors.iter().zip(self.tensors()).filter(|(def, _)| def.reads && def.writes);
-        for ((_, tensor), saved) in updated.zip(&saved) {
-            saved.restore(tensor)?;
-        }
+        self.put_back(&updated)?;
         timing
     }
 
-    fn time_events(
-        &self,
-        checks: &Checks<'_>,
-        gpu: &'static Gpu,
-        stream: &Arc<CudaStream>,
-        runs: usize,
-    ) -> Result<Timing> {
-        let flush = Flush::new(gpu, stream)?;
-        let watch = Stopwatch::new(gpu)?;
-        let mut times = Vec::with_capacity(runs);
-        for run in 0..WARM_UP + runs {
-            gpu.bind()?;
-            // While that runs the launch is enqueued, so that the events do not time the host.
-            flush.enqueue(stream)?;
-            watch.start(stream)?;
-            self.run_checked(checks)?;
-            watch.stop(stream)?;
-            let milliseconds = watch.milliseconds()?;
-            if run >= WARM_UP {
-                times.push(milliseconds);
+    /// Every schedule that the launch's device runs, as [`schedules`](Launch::schedules) lists them, each 30 times. They take turns, so
+    /// that clocks that sink as the device grows hot slow down all of them alike.
+    pub fn time_schedules(mut self) -> Result<Vec<(String, Timing)>> {
+        let schedules = self.schedules()?;
+        let updated = self.updated()?;
+        let times = self.times_in_turn(&schedules);
+        self.put_back(&updated)?;
+        Ok(schedules
+            .into_iter()
+            .zip(times?)
+            .map(|(schedule, times)| (schedule, Timing::of(times, Clock::Events)))
+            .collect())
+    }
+
+    fn times_in_turn(&mut self, schedules: &[String]) -> Result<Vec<Vec<f64>>> {
+        let device = self.checks()?.device.clone();
+        let Some((gpu, stream)) = device.cuda_parts() else { return Ok(Vec::new()) };
+        let timer = Timer::new(gpu, stream)?;
+        let mut times = vec![Vec::with_capacity(RUNS); schedules.len()];
+        for run in 0..WARM_UP + RUNS {
+            for (schedule, times) in schedules.iter().zip(&mut times) {
+                self.schedule = schedule.as_str().into();
+                let time = timer.time(self, &self.checks()?)?;
+                if run >= WARM_UP {
+                    times.push(time);
+                }
             }
         }
-        Ok(Timing::of(times, Clock::Events))
+        Ok(times)
+    }
+
+    /// What the kernel reads and writes.
+    fn updated(&self) -> Result<Vec<(usize, Saved)>> {
+        let defs = self.kernel().tensors.iter().zip(self.tensors()).enumerate();
+        let updated = defs.filter(|(_, (def, _))| def.reads && def.writes);
+        updated.map(|(at, (_, tensor))| Ok((at, Saved::take(tensor)?))).collect()
+    }
+
+    fn put_back(&self, updated: &[(usize, Saved)]) -> Result<()> {
+        updated
+            .iter()
+            .try_for_each(|(at, saved)| self.tensors().nth(*at).map_or(Ok(()), |tensor| saved.restore(tensor)))
     }
 
     fn time_wall(&self, checks: &Checks<'_>, runs: usize) -> Result<Timing> {
@@ -90,6 +111,31 @@ impl Launch<'_> {
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         Ok(Timing::of(times, Clock::Wall))
+    }
+}
+
+/// Of launches on a stream, by its events.
+struct Timer<'d> {
+    gpu: &'static Gpu,
+    stream: &'d Arc<CudaStream>,
+    flush: Flush,
+    watch: Stopwatch,
+}
+
+impl<'d> Timer<'d> {
+    fn new(gpu: &'static Gpu, stream: &'d Arc<CudaStream>) -> Result<Timer<'d>> {
+        Ok(Timer { gpu, stream, flush: Flush::new(gpu, stream)?, watch: Stopwatch::new(gpu)? })
+    }
+
+    /// One launch, in milliseconds.
+    fn time(&self, launch: &Launch<'_>, checks: &Checks<'_>) -> Result<f64> {
+        self.gpu.bind()?;
+        // While that runs the launch is enqueued, so that the events do not time the host.
+        self.flush.enqueue(self.stream)?;
+        self.watch.start(self.stream)?;
+        launch.run_checked(checks)?;
+        self.watch.stop(self.stream)?;
+        self.watch.milliseconds()
     }
 }
 
