@@ -35,7 +35,7 @@ pub(super) fn row_alignment_of(tensor: &RawTensor) -> u32 {
 }
 
 /// Of a launch's tensors, by position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alignments([u8; MAX_TENSORS]);
 
 impl Alignments {

@@ -13,7 +13,7 @@ pub(super) type Tensors<'t> = List<&'t RawTensor, MAX_TENSORS>;
 pub(super) type Scalars = List<Scalar, MAX_SCALARS>;
 
 /// The size of every dim of a kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sizes([usize; MAX_DIMS]);
 
 impl Sizes {

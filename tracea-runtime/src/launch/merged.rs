@@ -11,7 +11,7 @@ use crate::plan::{KernelDef, Variant};
 use crate::tensor::{Layout, RawTensor};
 
 /// How many of each tensor's last axes have nothing between them, by position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gapless([u8; MAX_TENSORS]);
 
 impl Gapless {

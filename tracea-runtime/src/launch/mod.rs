@@ -22,6 +22,7 @@ mod outer_axes;
 mod params;
 mod pick;
 mod realign;
+mod remembered;
 mod run;
 mod skew;
 mod slot;

@@ -3,7 +3,7 @@
 use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors, check_index};
 use super::skew::CHUNK;
-use super::tensor_map::{UNUSED_MAP, box_map, window_map};
+use super::tensor_map::{EncodedMaps, UNUSED_MAP, box_map, window_map};
 use super::window::Windows;
 use crate::error::{Error, Result};
 use crate::plan::{Arg, GridAxis, Variant};
@@ -57,6 +57,7 @@ pub(super) struct Given<'a> {
     pub tensors: &'a Tensors<'a>,
     pub scalars: &'a Scalars,
     pub windows: &'a Windows,
+    pub maps: &'a EncodedMaps,
     pub cut: Cut,
 }
 
@@ -155,7 +156,11 @@ impl Parameters {
     /// more than 16 bytes is so in the device's constant bank, not in a packed struct.
     pub fn pointers(&self) -> [*mut c_void; MOST_PARAMETERS] {
         let base = self.bytes.as_ptr().cast::<u8>();
-        std::array::from_fn(|at| base.wrapping_add(usize::from(self.starts[at])).cast_mut().cast())
+        let mut pointers = [std::ptr::null_mut(); MOST_PARAMETERS];
+        for (pointer, start) in pointers.iter_mut().zip(&self.starts[..self.count]) {
+            *pointer = base.wrapping_add(usize::from(*start)).cast_mut().cast();
+        }
+        pointers
     }
 
     #[cfg(test)]
@@ -165,7 +170,8 @@ impl Parameters {
     }
 
     fn push(&mut self, arg: &Arg, given: &Given<'_>) -> Result<()> {
-        let Given { variant, sizes, tensors, scalars, windows, cut } = *given;
+        let Given { variant, sizes, tensors, scalars, windows, maps, cut } = *given;
+        let place = self.count;
         match *arg {
             Arg::Pointer(tensor) => match tensors.get(tensor) {
                 Some(tensor) => self.put(&tensor.device_address().to_ne_bytes(), 8),
@@ -195,13 +201,16 @@ impl Parameters {
                 self.put(&(columns as i32).to_ne_bytes(), 4)
             }
             Arg::TensorMap { tensor, merged, boxes } => match tensors.get(tensor) {
-                Some(tensor) => self.put(&box_map(tensor, merged, boxes)?, 64),
+                Some(tensor) => {
+                    let map = maps.get(place, tensor.device_address(), || box_map(tensor, merged, boxes))?;
+                    self.put(&map, 64)
+                }
                 None => unplanned(),
             },
             Arg::WindowMap(window) => {
                 let walked = windows.get(window).and_then(|(window, corners)| {
                     let tensor = tensors.get(window.tensor)?;
-                    Some(window_map(tensor, window, corners))
+                    Some(maps.get(place, tensor.device_address(), || window_map(tensor, window, corners)))
                 });
                 self.put(&walked.unwrap_or(Ok(UNUSED_MAP))?, 64)
             }
@@ -305,8 +314,9 @@ mod tests {
         let mut parameters = Parameters::new();
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
         let windows = &windows;
+        let (maps, cut) = (&EncodedMaps::default(), Cut::WHOLE);
         let given =
-            Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, cut: Cut::WHOLE };
+            Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, maps, cut };
         parameters.pack(&given).unwrap();
         let mut expected = Vec::new();
         expected.extend(5i32.to_ne_bytes());

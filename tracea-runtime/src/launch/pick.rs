@@ -2,7 +2,6 @@
 
 use super::Launch;
 use super::alignment::Alignments;
-use super::check::Sizes;
 use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
 use super::params::Shares;
@@ -11,11 +10,9 @@ use super::skew::Skews;
 use crate::cuda::Gpu;
 use crate::error::{Error, Result};
 use crate::plan::{Instance, KernelDef, Key, Variant};
-use std::cell::RefCell;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Which schedule a launch takes, among those that its device runs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ScheduleChoice {
     /// The one that the compiler's model predicts to be fastest for these sizes, for the newest target that the device supports.
     #[default]
@@ -85,12 +82,10 @@ impl Launch<'_> {
         let candidates = candidates(gpu, instance);
         let predicted = |variant: &Variant| prediction(variant, sizes, Capacity::of(gpu), &operands);
         let picked: Option<(usize, &'static Variant)> = match &self.schedule {
-            ScheduleChoice::Best => {
-                if let Some(picked) = ranked(gpu, instance, sizes, &operands) {
-                    return Ok(picked);
-                }
-                None
-            }
+            ScheduleChoice::Best => match best(candidates.clone(), predicted) {
+                Some(picked) => return Ok(picked),
+                None => None,
+            },
             ScheduleChoice::Index(index) => candidates.clone().find(|(position, _)| position == index),
             ScheduleChoice::Named(name) => candidates.clone().find(|(_, variant)| {
                 let printed = print_schedule(variant);
@@ -145,40 +140,6 @@ impl Picked {
     fn of(index: usize, variant: &'static Variant, said: &Prediction) -> Picked {
         Picked { index, variant, shares: said.shares, realigned_to: said.realigned_to }
     }
-}
-
-/// The best variant for these sizes and alignments. Ranking takes microseconds, so each thread remembers what it ranked lately.
-fn ranked(gpu: &Gpu, instance: &'static Instance, sizes: &Sizes, operands: &Operands<'_>) -> Option<Picked> {
-    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-    struct Asked {
-        gpu: usize,
-        instance: *const Instance,
-        sizes: Sizes,
-        alignments: Alignments,
-        gapless: Gapless,
-        skews: Skews,
-        may_copy: bool,
-    }
-    const REMEMBERED: u64 = 64;
-    type Ranked = Option<(Asked, Option<Picked>)>;
-    thread_local! {
-        static LATELY: RefCell<[Ranked; REMEMBERED as usize]> = const { RefCell::new([const { None }; REMEMBERED as usize]) };
-    }
-    let Operands { alignments, gapless, skews, may_copy, .. } = *operands;
-    let instance_at = std::ptr::from_ref(instance);
-    let asked = Asked { gpu: gpu.id, instance: instance_at, sizes: *sizes, alignments, gapless, skews, may_copy };
-    let mut hasher = DefaultHasher::new();
-    asked.hash(&mut hasher);
-    let at = (hasher.finish() % REMEMBERED) as usize;
-    LATELY.with_borrow_mut(|lately| match &lately[at] {
-        Some((known, answer)) if *known == asked => *answer,
-        _ => {
-            let capacity = Capacity::of(gpu);
-            let answer = best(candidates(gpu, instance), |variant| prediction(variant, sizes, capacity, operands));
-            lately[at] = Some((asked, answer));
-            answer
-        }
-    })
 }
 
 /// The fastest for the newest target. What takes copies competes with the code that does without, older targets' where need be.

@@ -10,8 +10,9 @@ use super::merged::{Gapless, Merged};
 use super::model::Capacity;
 use super::params::{Cut, Given, Parameters, Shares, shared_bytes, tiles};
 use super::pick::Picked;
+use super::remembered::{self, Asked};
 use super::slot::LoadKey;
-use super::tensor_map::{merges, writable};
+use super::tensor_map::{EncodedMaps, merges, writable};
 use super::window::Windows;
 use crate::cuda::{Checked, Gpu, Grid, LoadedKernel, Room, Specialization, load};
 use crate::device::Device;
@@ -20,6 +21,7 @@ use crate::host::{HostArg, HostArray};
 use crate::plan::{Arg, Instance, Variant};
 use crate::tensor::RawTensor;
 use cudarc::driver::CudaStream;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// An alignment, in bytes, that TMA takes no part in.
@@ -45,6 +47,7 @@ pub(crate) struct Plan {
     pub merged: Option<Merged>,
     /// Of operands, made before the kernel runs.
     pub copies: Copies,
+    pub maps: EncodedMaps,
 }
 
 impl Launch<'_> {
@@ -112,6 +115,12 @@ impl Launch<'_> {
         Ok(args.into_iter().map(|(_, arg)| arg).collect())
     }
 
+    fn planned(&self, checks: &Checks<'_>, gpu: &Gpu, may_copy: bool) -> Result<Rc<Plan>> {
+        let (instance, schedule) = (checks.instance, &self.schedule);
+        let asked = Asked { gpu: gpu.id, instance, schedule, may_copy, tensors: &self.tensors, scalars: &self.scalars };
+        remembered::plan(&asked, || self.plan(checks, gpu, may_copy))
+    }
+
     /// The code that a GPU would run, and how much of it.
     pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu, may_copy: bool) -> Result<Plan> {
         check_strides(self.kernel, &self.tensors)?;
@@ -168,7 +177,17 @@ impl Launch<'_> {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
         let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, shares.parts) };
-        Ok(Plan { variant, variant_index, shares, grid, specialization, windows, merged, copies })
+        Ok(Plan {
+            variant,
+            variant_index,
+            shares,
+            grid,
+            specialization,
+            windows,
+            merged,
+            copies,
+            maps: EncodedMaps::default(),
+        })
     }
 
     fn writes(&self, tensor: usize) -> bool {
@@ -182,7 +201,7 @@ impl Launch<'_> {
     }
 
     fn enqueue(&self, checks: &Checks<'_>, gpu: &'static Gpu, stream: &Arc<CudaStream>) -> Result<()> {
-        let mut plan = self.plan(checks, gpu, self.may_copy)?;
+        let mut plan = self.planned(checks, gpu, self.may_copy)?;
         if plan.grid.blocks == 0 {
             return Ok(());
         }
@@ -195,7 +214,7 @@ impl Launch<'_> {
             _ => None,
         };
         if !plan.copies.is_empty() && room.is_none() {
-            plan = self.plan(checks, gpu, false)?;
+            plan = self.planned(checks, gpu, false)?;
             loaded = self.loaded(checks, &plan, gpu)?;
         }
         let cut = match (plan.shares.parts, workspace) {
@@ -215,6 +234,7 @@ impl Launch<'_> {
             tensors: &rows.as_ref().map_or(tensors, |rows| rows.among(&tensors)),
             scalars: &self.scalars,
             windows: &plan.windows,
+            maps: &plan.maps,
             cut,
         })?;
         gpu.bind()?;

@@ -12,7 +12,7 @@ pub(super) const CHUNK: usize = 8;
 
 /// For each tensor, by position, what its address and the strides of its outer axes leave of a chunk, three bits each: tensors for which
 /// that is the same have rows that lie alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Skews([u32; MAX_TENSORS]);
 
 impl Skews {

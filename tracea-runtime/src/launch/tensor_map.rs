@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::plan::Window;
 use crate::tensor::RawTensor;
 use cudarc::driver::sys;
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -33,6 +34,28 @@ struct Described {
     sizes: [u64; MOST_AXES],
     /// In bytes, of all axes but the innermost.
     strides: [u64; MOST_AXES],
+}
+
+/// Maps as they were encoded last for the same plan, by their place among its parameters, with the addresses that they are of: all else
+/// that a map says follows from the plan.
+#[derive(Default)]
+pub(crate) struct EncodedMaps(RefCell<Vec<Option<(u64, TensorMap)>>>);
+
+impl EncodedMaps {
+    pub fn get(&self, place: usize, address: u64, encode: impl FnOnce() -> Result<TensorMap>) -> Result<TensorMap> {
+        let mut maps = self.0.borrow_mut();
+        if maps.len() <= place {
+            maps.resize(place + 1, None);
+        }
+        match maps[place] {
+            Some((known, map)) if known == address => Ok(map),
+            _ => {
+                let map = encode()?;
+                maps[place] = Some((address, map));
+                Ok(map)
+            }
+        }
+    }
 }
 
 /// Whether TMA can fetch from the tensor.
