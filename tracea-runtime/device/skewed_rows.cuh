@@ -16,9 +16,15 @@ namespace tracea {
 struct Span {
     int first, end;
 
-    __device__ __forceinline__ bool has(int col) const { return col >= first && col < end; }
-    __device__ __forceinline__ bool has_all(int col, int count) const { return col >= first && col + count <= end; }
     __device__ __forceinline__ bool has_any(int col, int count) const { return col + count > first && col < end; }
+};
+
+// What a warp holds of them: all, so that its code looks out for nothing and moves whole vectors, or some, which are looked at one by one.
+struct Whole {};
+struct Cut {
+    int first, end;
+
+    __device__ __forceinline__ bool has(int col) const { return col >= first && col < end; }
 };
 
 // Whether all columns exist of which this thread's warp holds elements: most of a row has nothing to look out for.
@@ -27,6 +33,23 @@ __device__ __forceinline__ bool covers_warp(Span columns) {
     static_assert(L::lanes_along == 32, "a warp holds columns of one row");
     const int begin = L::col_base() - lane_index() * L::vec;
     return columns.first <= begin && columns.end >= begin + L::col_offset(L::col_size - L::vec) + 32 * L::vec;
+}
+
+template <class L, class Body>
+__device__ __forceinline__ void whole_or_cut(Span columns, Body body) {
+    // Slices that begin anywhere are read by two chunks a vector; the second one ends less than a vector behind the first.
+    if (covers_warp<L>({columns.first, columns.end - L::vec})) {
+        body(Whole{});
+    } else {
+        body(Cut{columns.first, columns.end});
+    }
+}
+
+// A step for the threads that hold columns which exist. All that it reads is on its way at once, since nothing in it depends on where
+// rows end.
+template <class L, class Body>
+__device__ __forceinline__ void by_columns(Span columns, Body step) {
+    if (L::col_base() < columns.end) whole_or_cut<L>(columns, step);
 }
 
 // How far the row of which this thread holds elements begins past a multiple of L::vec elements.
@@ -38,76 +61,72 @@ __device__ __forceinline__ int skew_of(Rows source) {
     return past_chunk<L::vec * element_bytes>(source(L::row_at(0)).pointer) / element_bytes;
 }
 
-// The elements of a vector of COUNT that exist, one by one; zeros for the others.
-template <int COUNT, class E, int N, class T>
-__device__ __forceinline__ void load_cut(E (&x)[N], int r, const T* from, int col, Span columns) {
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) x[r + i] = columns.has(col + i) ? to<E>(from[i]) : E{};
-}
-
 // global → registers, by rows that begin at multiples of a vector.
 template <class L, class E, class Rows>
-__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Span columns) {
+__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Whole) {
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
-    const bool inside = covers_warp<L>(columns);
-    bool cut = false;
 #pragma unroll
     for (int r = 0; r < L::size; r += C::count) {
         const auto from = source(L::row(r));
-        const int offset = L::col_offset(L::col_slot(r)), col = L::col_base() + offset;
-        const bool whole = inside || columns.has_all(col, C::count);
         Words<C::bytes> v{};
-        if (from.valid && whole) v = load_words<C::bytes>(fixed_base(from.pointer + L::col_base()) + offset);
+        if (from.valid) v = load_words<C::bytes>(fixed_base(from.pointer + L::col_base()) + L::col_offset(L::col_slot(r)));
 #pragma unroll
         for (int i = 0; i < C::count; ++i) x[r + i] = to<E>(element<T>(v, i));
-        cut |= from.valid && !whole && columns.has_any(col, C::count);
-    }
-    if (cut) {
-#pragma unroll
-        for (int r = 0; r < L::size; r += C::count) {
-            const int col = L::col(r);
-            if (!columns.has_all(col, C::count)) load_cut<C::count>(x, r, source(L::row(r)).pointer + col, col, columns);
-        }
     }
 }
 
-// A column slice of one row that begins anywhere: vectors lie across chunks (shifted_rows.cuh), which are read that lie in the row.
+// The same for some columns: one element after the other.
 template <class L, class E, class Rows>
-__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Span columns) {
+__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Cut columns) {
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) {
+        const auto from = source(L::row(r));
+        const int col = L::col(r);
+        x[r] = from.valid && columns.has(col) ? to<E>(from.pointer[col]) : E{};
+    }
+}
+
+template <class L, class E, class Rows>
+__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Span columns) {
+    whole_or_cut<L>(columns, [&](auto some) { load_skewed<L>(x, source, some); });
+}
+
+// A column slice of one row that begins anywhere: vectors lie across chunks, which are read that lie in the row.
+template <class L, class E, class Rows>
+__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Whole) {
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
+    const T* const base = fixed_base(source(0).pointer + L::col_base());
+    const int past = past_chunk<C::bytes>(base);
+    const auto* const chunk = reinterpret_cast<const unsigned char*>(base) - past;
+    Words<C::bytes> lower[L::col_size / C::count], upper[L::col_size / C::count];
+#pragma unroll
+    for (int n = 0; n < L::col_size / C::count; ++n) {
+        lower[n] = load_words<C::bytes>(chunk + L::col_offset(n * C::count) * C::element_bytes);
+        upper[n] = load_words<C::bytes>(chunk + L::col_offset(n * C::count) * C::element_bytes + C::bytes);
+    }
+#pragma unroll
+    for (int n = 0; n < L::col_size / C::count; ++n) {
+        const auto v = bytes_from<C::element_bytes>(lower[n], upper[n], past);
+#pragma unroll
+        for (int i = 0; i < C::count; ++i) x[n * C::count + i] = to<E>(element<T>(v, i));
+    }
+}
+
+template <class L, class E, class Rows>
+__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Cut columns) {
     const auto from = source(0);
-    Words<C::bytes> v[L::col_size / C::count];
-    // The last vector's second chunk ends less than a vector behind it.
-    if (covers_warp<L>({columns.first, columns.end - C::count})) {
-        const T* const base = fixed_base(from.pointer + L::col_base());
-        const int past = past_chunk<C::bytes>(base);
-        const auto* const chunk = reinterpret_cast<const unsigned char*>(base) - past;
-        Words<C::bytes> upper[L::col_size / C::count];
 #pragma unroll
-        for (int n = 0; n < L::col_size / C::count; ++n) {
-            v[n] = load_words<C::bytes>(chunk + L::col_offset(n * C::count) * C::element_bytes);
-            upper[n] = load_words<C::bytes>(chunk + L::col_offset(n * C::count) * C::element_bytes + C::bytes);
-        }
-#pragma unroll
-        for (int n = 0; n < L::col_size / C::count; ++n) v[n] = bytes_from<C::element_bytes>(v[n], upper[n], past);
-    } else {
-        load_shifted<T, C::bytes, C::element_bytes>(v, [&](int n) -> ShiftedSource<T> {
-            const int offset = L::col_offset(n * C::count), col = L::col_base() + offset;
-            const int left = columns.end - col;
-            return {fixed_base(from.pointer + L::col_base()) + offset, col >= columns.first ? min(left, C::count) : 0, left};
-        });
+    for (int s = 0; s < L::col_size; ++s) {
+        const int col = L::col_at(s);
+        x[s] = columns.has(col) ? to<E>(from.pointer[col]) : E{};
     }
-#pragma unroll
-    for (int s = 0; s < L::col_size; ++s) x[s] = to<E>(element<T>(v[s / C::count], s % C::count));
-    if (columns.first > 0) {
-#pragma unroll
-        for (int s = 0; s < L::col_size; s += C::count) {
-            const int col = L::col_at(s);
-            if (col < columns.first && columns.has_any(col, C::count)) load_cut<C::count>(x, s, from.pointer + col, col, columns);
-        }
-    }
+}
+
+template <class L, class E, class Rows>
+__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Span columns) {
+    whole_or_cut<L>(columns, [&](auto some) { load_cols_skewed<L>(x, source, some); });
 }
 
 // global → what this thread keeps (kept.cuh), by cp.async; what lies before a row in its first chunk comes along.
@@ -136,65 +155,67 @@ __device__ __forceinline__ void keep_skewed(T* kept, Rows source, Span columns) 
 }
 
 template <class L, class T, class E>
-__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Span columns) {
-    using Pieces = KeptPieces<L, T>;
+__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Whole) {
     load_kept<L>(x, kept);
-    if (columns.first <= 0) return;
+}
+
+// What was kept behind a row's end are zeros already.
+template <class L, class T, class E>
+__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Cut columns) {
+    load_kept<L>(x, kept);
 #pragma unroll
-    for (int r = 0; r < L::size; r += Pieces::count) {
-        const int col = L::col(r);
-        if (col < columns.first) {
-#pragma unroll
-            for (int i = 0; i < Pieces::count; ++i) {
-                if (col + i < columns.first) x[r + i] = E{};
-            }
-        }
+    for (int r = 0; r < L::size; ++r) {
+        if (L::col(r) < columns.first) x[r] = E{};
     }
+}
+
+template <class L, class T, class E>
+__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Span columns) {
+    whole_or_cut<L>(columns, [&](auto some) { load_kept_skewed<L>(x, kept, some); });
 }
 
 // registers → global
 template <class L, class T, class E, class Rows>
-__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Span columns) {
+__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Whole) {
     using C = Chunks<L, T>;
-    const bool inside = covers_warp<L>(columns);
-    bool cut = false;
 #pragma unroll
     for (int r = 0; r < L::size; r += C::count) {
         const auto at = target(L::row(r));
-        const int offset = L::col_offset(L::col_slot(r)), col = L::col_base() + offset;
-        const bool whole = inside || columns.has_all(col, C::count);
-        if (at.valid && whole) store_words<C::bytes>(fixed_base(at.pointer + L::col_base()) + offset, words_of<T, C::bytes>(x, r));
-        cut |= at.valid && !whole && columns.has_any(col, C::count);
+        T* const to_row = fixed_base(at.pointer + L::col_base()) + L::col_offset(L::col_slot(r));
+        if (at.valid) store_words<C::bytes>(to_row, words_of<T, C::bytes>(x, r));
     }
-    if (cut) {
+}
+
+template <class L, class T, class E, class Rows>
+__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Cut columns) {
 #pragma unroll
-        for (int r = 0; r < L::size; r += C::count) {
-            const int col = L::col(r);
-            if (!columns.has_all(col, C::count)) {
-                T* const to_row = target(L::row(r)).pointer;
-#pragma unroll
-                for (int i = 0; i < C::count; ++i) {
-                    if (columns.has(col + i)) to_row[col + i] = to<T>(x[r + i]);
-                }
-            }
-        }
+    for (int r = 0; r < L::size; ++r) {
+        const auto at = target(L::row(r));
+        const int col = L::col(r);
+        if (at.valid && columns.has(col)) at.pointer[col] = to<T>(x[r]);
     }
+}
+
+template <class L, class T, class E, class Rows>
+__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Span columns) {
+    whole_or_cut<L>(columns, [&](auto some) { store_skewed<L, T>(x, target, some); });
 }
 
 // Elements of columns that do not exist get a value.
 template <class L, class E>
-__device__ __forceinline__ void mask_outside(E (&x)[L::size], Span columns, E value) {
-    if (covers_warp<L>(columns)) return;
+__device__ __forceinline__ void mask_outside(E (&)[L::size], Whole, E) {}
+
+template <class L, class E>
+__device__ __forceinline__ void mask_outside(E (&x)[L::size], Cut columns, E value) {
 #pragma unroll
-    for (int r = 0; r < L::size; r += L::vec) {
-        const int col = L::col(r);
-        if (!columns.has_all(col, L::vec)) {
-#pragma unroll
-            for (int i = 0; i < L::vec; ++i) {
-                if (!columns.has(col + i)) x[r + i] = value;
-            }
-        }
+    for (int r = 0; r < L::size; ++r) {
+        if (!columns.has(L::col(r))) x[r] = value;
     }
+}
+
+template <class L, class E>
+__device__ __forceinline__ void mask_outside(E (&x)[L::size], Span columns, E value) {
+    whole_or_cut<L>(columns, [&](auto some) { mask_outside<L>(x, some, value); });
 }
 
 }  // namespace tracea

@@ -26,7 +26,7 @@ use writer::Writer;
 
 /// The CUDA source of a lowered kernel.
 pub fn emit(nest: &Nest, program: &Program) -> String {
-    let mut emitter = Emitter { nest, program, out: Writer::default(), panel_registers: None };
+    let mut emitter = Emitter { nest, program, out: Writer::default(), panel_registers: None, columns: None };
     emitter.source();
     emitter.out.finish()
 }
@@ -37,6 +37,8 @@ struct Emitter<'a> {
     out: Writer,
     /// Of each panel, inside of [`Stmt::Panels`].
     panel_registers: Option<u32>,
+    /// Inside a step along skewed rows, what it calls the columns that exist.
+    columns: Option<(AxisId, String)>,
 }
 
 impl<'a> Emitter<'a> {
@@ -284,6 +286,7 @@ impl<'a> Emitter<'a> {
                 let condition = self.int_text(condition);
                 self.block(format!("if ({condition})"), body);
             }
+            Stmt::ByColumns { columns, axis, layout, body } => self.by_columns(columns, *axis, *layout, body),
         }
     }
 

@@ -4,15 +4,30 @@ use super::Emitter;
 use super::access::LambdaParams;
 use crate::nest::AxisId;
 use crate::program::layout::LayoutId;
-use crate::program::{Access, AccessForm, Domain, VarId};
+use crate::program::{Access, AccessForm, Domain, Stmt, VarId};
 
 impl Emitter<'_> {
     pub(super) fn is_skewed(&self, axis: AxisId) -> bool {
         self.program.skew.as_ref().is_some_and(|skew| skew.columns.contains(&axis))
     }
 
+    /// A step for the threads that hold columns of it.
+    pub(super) fn by_columns(&mut self, columns: &str, axis: AxisId, layout: LayoutId, body: &[Stmt]) {
+        let (layout, span) = (&self.program.layout(layout).name, self.span(axis));
+        self.out.line(format!("by_columns<{layout}>({span}, [&](auto {columns}) {{"));
+        self.out.indent();
+        let outside = self.columns.replace((axis, columns.to_owned()));
+        self.stmts(body);
+        self.columns = outside;
+        self.out.dedent();
+        self.out.line("});");
+    }
+
     /// Which columns of the tile exist.
     pub(super) fn span(&self, cols: AxisId) -> String {
+        if let Some((_, columns)) = self.columns.as_ref().filter(|(axis, _)| *axis == cols) {
+            return columns.clone();
+        }
         let (start, limit) = (self.start(cols), self.limit(cols));
         format!("Span{{-{start}, {limit} - {start}}}")
     }

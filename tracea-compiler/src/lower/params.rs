@@ -242,6 +242,7 @@ impl Used<'_> {
                 | Stmt::Barrier(_)
                 | Stmt::Fence
                 | Stmt::Where { .. }
+                | Stmt::ByColumns { .. }
                 | Stmt::Panels { .. }
                 | Stmt::AwaitPanel { .. }
                 | Stmt::WritePanel { .. }

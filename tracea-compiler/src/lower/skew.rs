@@ -14,7 +14,7 @@
 use super::Lowering;
 use super::analysis::{Facts, axes_in, depends_on, is_tiled};
 use crate::nest::{AxisId, Extent, Int, Loop, Nest, Op, Predicate, Stmt as NestStmt, TensorId};
-use crate::program::layout::LayoutKind;
+use crate::program::layout::{LayoutId, LayoutKind};
 use crate::program::{Access, AccessForm, IntText, Program, Skew, Stmt};
 
 /// What is walked so.
@@ -133,27 +133,23 @@ impl Lowering<'_> {
         let row =
             Access { tensor: found.tensors[0], index, form, limits: Vec::new(), inside: Vec::new(), whole_cols: false };
         let name = self.names.fresh("skew");
-        let layout = crate::program::layout::LayoutId(layout as u32);
-        let first_column = self.names.fresh("first_column");
-        let own = format!("{}::col_base()", self.program.layout(layout).name);
+        let layout = LayoutId(layout as u32);
         self.out.push(Stmt::FindSkew { layout, row });
-        self.out.push(Stmt::Let { name: first_column.clone(), value: IntText::Name(own) });
-        self.program.skew = Some(Skew { name, first_column, columns: found.columns, tensors: found.tensors });
+        self.program.skew = Some(Skew { name, columns: found.columns, tensors: found.tensors });
     }
 
     /// A step of a loop over columns for the threads that have some: the last block of a row is seldom whole, and often next to empty.
     /// All threads take part where they pass values to each other or count steps.
-    pub fn where_columns_are(&self, inner: &Loop, step: Vec<Stmt>) -> Vec<Stmt> {
-        let Some(skew) = self.program.skew.as_ref().filter(|skew| skew.columns.contains(&inner.axis)) else {
-            return step;
-        };
+    pub fn where_columns_are(&mut self, inner: &Loop, step: Vec<Stmt>) -> Vec<Stmt> {
+        let mut layouts = self.program.layouts.iter();
+        let layout = layouts.position(|layout| layout.row_axis.is_some() && layout.col_axis == inner.axis);
+        let Some(layout) = layout.filter(|_| self.is_skewed(inner.axis)) else { return step };
         let alone = inner.carried.iter().all(|carried| self.fold_to(carried.next).is_some());
         if !alone || holds(&step, &|stmt| matches!(stmt, Stmt::Reduce { .. })) {
             return step;
         }
-        let first = IntText::Start(inner.axis).plus(IntText::name(&skew.first_column));
-        let condition = IntText::Less(Box::new(first), Box::new(IntText::Extent(inner.axis)));
-        vec![Stmt::If { condition, body: step }]
+        let (columns, layout) = (self.names.fresh("columns"), LayoutId(layout as u32));
+        vec![Stmt::ByColumns { columns, axis: inner.axis, layout, body: step }]
     }
 
     pub fn is_skewed(&self, axis: AxisId) -> bool {
@@ -235,11 +231,12 @@ mod tests {
             assert_eq!((&skewed[..], &aligned[..], *whole_vectors), (&[0, 3][..], &[][..], false), "x and y lie alike");
             for line in [
                 "const int skew = skew_of<IJTile>(",
-                "if (j_20 + first_column < N) {",
+                "by_columns<IJTile2>(Span{-j_20, N - j_20}, [&](auto columns_2) {",
                 "for (int j0 = -skew; j0 < N; j0 += ",
                 "for (int j0 = -skew; j0 < j_kept - skew; j0 += ",
                 "load_cols_skewed<IJTile2>(gain_tile, ",
                 "store_skewed<IJTile2, f16>(y_tile, ",
+                "}, columns_2);",
             ] {
                 assert!(source.contains(line), "{line}\n{source}");
             }
@@ -257,11 +254,7 @@ mod tests {
             },
         );
         assert_eq!(plans.len(), 3);
-        assert!(
-            plans[0].source.contains("mask_outside<IJTile>(value, Span{-j0, N - j0}, float{});"),
-            "{}",
-            plans[0].source
-        );
+        assert!(plans[0].source.contains("mask_outside<IJTile>(value, columns, float{});"), "{}", plans[0].source);
         assert!(plans.iter().all(|plan| plan.split.is_none()), "parts would begin at other columns");
     }
 

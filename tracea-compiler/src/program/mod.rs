@@ -95,9 +95,8 @@ pub struct Cluster {
 /// Rows that begin anywhere: how far past a multiple of a vector, the thread's row says. Their columns are counted from there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Skew {
-    /// The variable that says so, and the one that says which of a block's columns is the thread's first.
+    /// The variable that says so.
     pub name: String,
-    pub first_column: String,
     /// Axes of the loops over their columns.
     pub columns: Vec<AxisId>,
     /// Tensors whose rows these are, and lie alike.
@@ -398,6 +397,14 @@ pub enum Stmt {
         condition: IntText,
         body: Vec<Stmt>,
     },
+    /// A step along skewed rows, for the threads that hold any of its columns; the code is made for those that exist, which `columns`
+    /// names, and once more for warps all of whose columns exist.
+    ByColumns {
+        columns: String,
+        axis: AxisId,
+        layout: LayoutId,
+        body: Vec<Stmt>,
+    },
 }
 
 /// How a tile's registers reach memory at once.
@@ -432,7 +439,10 @@ impl Stmt {
     /// The statements inside of it.
     pub fn bodies(&self) -> Vec<&[Stmt]> {
         match self {
-            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Panels { body, .. } => vec![body],
+            Stmt::For { body, .. }
+            | Stmt::If { body, .. }
+            | Stmt::ByColumns { body, .. }
+            | Stmt::Panels { body, .. } => vec![body],
             Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
             Stmt::JoinParts { leaving, .. } => vec![leaving],
             _ => Vec::new(),

@@ -92,7 +92,7 @@ impl Pass<'_> {
         for stmt in body {
             // Before a condition rather than under it, and once before all panels, so that what follows need not repeat it.
             let scope = match stmt {
-                Stmt::If { .. } | Stmt::Where { .. } => self.scope_inside(stmt, state),
+                Stmt::If { .. } | Stmt::ByColumns { .. } | Stmt::Where { .. } => self.scope_inside(stmt, state),
                 Stmt::Panels { .. } => self.scope_inside(stmt, state).filter(|scope| *scope == Scope::Tile),
                 _ => self.scope_before(stmt, state),
             };
@@ -128,10 +128,11 @@ impl Pass<'_> {
                     Stmt::JoinParts { values: values.clone(), leaving }
                 }
                 Stmt::If { condition, body } => {
-                    let mut inside = state.clone();
-                    let body = self.walk(body, &mut inside);
-                    state.join(&inside);
-                    Stmt::If { condition: condition.clone(), body }
+                    Stmt::If { condition: condition.clone(), body: self.walk_branch(body, state) }
+                }
+                Stmt::ByColumns { columns, axis, layout, body } => {
+                    let body = self.walk_branch(body, state);
+                    Stmt::ByColumns { columns: columns.clone(), axis: *axis, layout: *layout, body }
                 }
                 Stmt::Where { condition, body, otherwise } => self.walk_ways(*condition, body, otherwise, state),
                 _ => {
@@ -152,6 +153,13 @@ impl Pass<'_> {
             }
         }
         out
+    }
+
+    fn walk_branch(&self, body: &[Stmt], state: &mut State) -> Vec<Stmt> {
+        let mut inside = state.clone();
+        let body = self.walk(body, &mut inside);
+        state.join(&inside);
+        body
     }
 
     /// The body may run no time at all: what held before may hold after.

@@ -128,7 +128,7 @@ impl Values<'_> {
                     }
                     live = around;
                 }
-                Stmt::If { .. } | Stmt::Where { .. } => {
+                Stmt::If { .. } | Stmt::ByColumns { .. } | Stmt::Where { .. } => {
                     let after = live.clone();
                     for body in stmt.bodies() {
                         live.extend(self.live_before(body, after.clone(), peak));

@@ -206,6 +206,11 @@ impl Program {
                     self.stmts(f, body, depth + 1)?;
                     continue;
                 }
+                Stmt::ByColumns { axis, body, .. } => {
+                    writeln!(f, "by columns of {}", self.names.axes[axis.index()])?;
+                    self.stmts(f, body, depth + 1)?;
+                    continue;
+                }
             }
             writeln!(f)?;
         }
