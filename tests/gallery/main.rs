@@ -11,6 +11,7 @@ mod broadcast;
 #[path = "../kernels/case.rs"]
 mod case;
 mod conv;
+mod covariance;
 #[path = "../kernels/cpu.rs"]
 mod cpu;
 mod dequantised;
@@ -60,6 +61,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(batched::subjects());
     all.extend(broadcast::subjects());
     all.extend(conv::subjects());
+    all.extend(covariance::subjects());
     all.extend(dequantised::subjects());
     all.extend(distances::subjects());
     all.extend(elementwise::subjects());

@@ -8,7 +8,7 @@ use crate::nest::{AxisId, Dtype, Op, ValueId};
 use crate::program::layout::LayoutKind;
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{Copy, Domain, Dot, Identity, Major, MathUnit, Operand, Stmt, VarId};
-use crate::schedule::ScheduleError;
+use crate::schedule::{ScheduleError, panel};
 
 impl Lowering<'_> {
     /// Accumulates a dot onto `target`.
@@ -238,6 +238,13 @@ impl Lowering<'_> {
         if is_a && one_warp_a_row && dtype != Dtype::F32 && is_float && (row, col) == (Some(other), k) {
             return Ok(Operand::Registers { value: var, ty: dtype });
         }
+        if self.role != Role::All && !cols.is_multiple_of(panel(dtype)) {
+            let (name, panel) = (&self.nest.axis(col).name, panel(dtype));
+            let message = format!(
+                "a computed operand is read by panels of {panel} along `{name}`, which a block of {cols} does not fill -- use a multiple of {panel}"
+            );
+            return Err(ScheduleError::about(name.clone(), message));
+        }
         let shared = self.shared("staged", dtype, rows, cols, 1);
         self.out.push(Stmt::Stage { value: var, shared });
         self.program.shared[shared.0 as usize].panels = self.role != Role::All;
@@ -287,6 +294,32 @@ mod tests {
     fn a_computed_operand_is_staged_where_warps_share_its_rows() {
         let dots = dots(chain(quote!((2, 2))));
         assert_eq!(dots[1..], ["stage staged <- h", "dot acc += staged (K-major) . down_ring (Mn-major) by Mma"]);
+    }
+
+    /// `wgmma` reads them by panels of 64.
+    #[test]
+    fn computed_operands_fill_panels() {
+        let item = |schedule: TokenStream| {
+            quote! {
+                #schedule
+                fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, c: &mut Tensor<f32, (N, N)>) {
+                    tile!(for (i, j) in (N, N) {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for m in M {
+                            let (a, b) = (x[(m, i)].to::<f32>() * 0.5, x[(m, j)].to::<f32>() * 0.5);
+                            acc += dot(a.to::<f16>().t(), b.to::<f16>());
+                        });
+                        c[(i, j)] = acc;
+                    });
+                }
+            }
+        };
+        let few = quote!(#[schedule(sm_90a, i = 16, j = 128, m = 128, stages = 2, consumers = 2, swapped = true)]);
+        let error = lowered(item(few)).map(|_| ()).expect_err("16 columns are no panel");
+        assert_eq!(error.option.as_deref(), Some("i"), "{}", error.message);
+        let (nest, _) = nest(item(quote!()));
+        let portfolio = lower_portfolio(&nest, find("sm_90a").expect("a target")).expect("schedules without few rows");
+        assert!(!portfolio.is_empty() && portfolio.iter().all(|lowered| !lowered.schedule.swapped));
     }
 
     fn product(a: TokenStream, b: TokenStream, dtype: TokenStream) -> Vec<String> {

@@ -326,7 +326,7 @@ impl Lowering<'_> {
     }
 
     /// The tensor operands of the dots that stand in the loop's own body.
-    fn operands_of(&self, inner: &Loop) -> Vec<(Resident, Dtype)> {
+    pub fn operands_of(&self, inner: &Loop) -> Vec<(Resident, Dtype)> {
         let mut operands: Vec<(Resident, Dtype)> = Vec::new();
         for stmt in &inner.body.stmts {
             let NestStmt::Value(id) = stmt else { continue };

@@ -186,9 +186,9 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
     let Start { laid, facts, schedule } = Start::of(nest, target, true);
     let runs = |schedule: &Schedule| schedule::check(&laid.nest, &facts, schedule).is_ok();
     let mut all = Vec::new();
-    for few in schedule::choose::by_few_rows(&laid.nest, &facts, &schedule).iter().filter(|few| runs(few)) {
-        all.push(fit_deep(&laid, &facts, few)?);
-    }
+    // Whether a computed operand fills panels is known once it is laid out.
+    let few = schedule::choose::by_few_rows(&laid.nest, &facts, &schedule);
+    all.extend(few.iter().filter(|few| runs(few)).filter_map(|few| fit_deep(&laid, &facts, few).ok()));
     let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
     if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) && runs(&schedule) {
         all.push(fit_roles(&laid, &facts, &schedule, &[1])?);

@@ -31,10 +31,6 @@ pub fn find(nest: &Nest) -> Option<(&Loop, Vec<ReduceOp>)> {
     let before = nest.body.stmts.iter().take_while(|stmt| !matches!(stmt, NestStmt::Loop(_)));
     let levels = nest_of(outer);
     let innermost = levels[levels.len() - 1];
-    let dots = nest.values.iter().any(|value| matches!(value.op, Op::Dot { .. }));
-    if !dots && !is_tiled(nest, outer.axis) {
-        return None;
-    }
     let whole = levels.iter().all(|level| level.from.is_none() && level.until.is_none());
     let values_only = |block: &Block| block.stmts.iter().all(|stmt| matches!(stmt, NestStmt::Value(_)));
     if !whole || outer.carried.is_empty() || !values_only(&innermost.body) {
@@ -83,7 +79,8 @@ impl Lowering<'_> {
     pub fn prepare_split(&mut self) {
         // Blocks of a cluster share out tiles.
         let may_be_cut = self.schedule.cluster.is_none() && self.program.skew.is_none();
-        let Some((outer, ops)) = find(self.nest).filter(|_| may_be_cut) else { return };
+        let cut = |outer: &Loop| may_be_cut && (self.brings_operands(outer) || is_tiled(self.nest, outer.axis));
+        let Some((outer, ops)) = find(self.nest).filter(|(outer, _)| cut(outer)) else { return };
         let [parts, workspace, arrived] = ["parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
         let shares_operands = !self.facts.dots.is_empty();
         let whole = shares_operands
@@ -132,9 +129,15 @@ impl Lowering<'_> {
         IntText::Sub(Box::new(end), Box::new(IntText::name(split.first)))
     }
 
-    /// The same for a loop that feeds no dot: names the coordinates where this block's part begins and ends.
+    /// Whether the loop brings a dot's operands from tensors, step by step.
+    fn brings_operands(&self, outer: &Loop) -> bool {
+        let levels = nest_of(outer);
+        !self.operands_of(levels[levels.len() - 1]).is_empty()
+    }
+
+    /// The same for a loop that brings none: names the coordinates where this block's part begins and ends.
     pub fn share_plain(&mut self, inner: &Loop) {
-        if !self.is_split(inner.axis) || !self.facts.dots.is_empty() || !is_tiled(self.nest, inner.axis) {
+        if !self.is_split(inner.axis) || self.brings_operands(inner) {
             return;
         }
         let axis = inner.axis;
@@ -222,6 +225,31 @@ mod tests {
             tile!(for i in M { most = most.max(x[(i, j)].col_max()); });
             y[j] = most;
         })));
+    }
+
+    /// Both operands are computed, so that no ring brings them.
+    #[test]
+    fn a_loop_that_feeds_no_ring_runs_over_its_part_alone() {
+        for schedule in [
+            quote!(sm_80, i = 64, j = 64, m = 32, stages = 2, warps = (2, 2)),
+            quote!(sm_90a, i = 64, j = 64, m = 64, stages = 2, consumers = 1),
+        ] {
+            let text = cuda(quote! {
+                #[schedule(#schedule)]
+                fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, c: &mut Tensor<f32, (N, N)>) {
+                    tile!(for (i, j) in (N, N) {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for m in M {
+                            let (a, b) = (x[(m, i)].to::<f32>() * 0.5, x[(m, j)].to::<f32>() * 0.5);
+                            acc += dot(a.to::<f16>().t(), b.to::<f16>());
+                        });
+                        c[(i, j)] = acc;
+                    });
+                }
+            });
+            assert!(text.contains("for (int m0 = m_first; m0 < m_until; m0 += "), "{text}");
+            assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
+        }
     }
 
     #[test]
