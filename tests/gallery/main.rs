@@ -6,6 +6,7 @@
 //! form, and everywhere against that form through `verify()`.
 
 mod attention;
+mod attention_backward;
 mod batched;
 mod broadcast;
 #[path = "../kernels/case.rs"]
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
 fn gallery() -> Vec<Subject> {
     let mut all = Vec::new();
     all.extend(attention::subjects());
+    all.extend(attention_backward::subjects());
     all.extend(batched::subjects());
     all.extend(broadcast::subjects());
     all.extend(conv::subjects());

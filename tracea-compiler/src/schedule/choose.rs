@@ -161,9 +161,9 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         return warpgroup_block(role, known);
     }
     if role.m || role.n || role.k {
-        let wanted = match (role.m || role.n, role.k) {
-            (true, false) => 128,
-            (true, true) => 64,
+        let wanted = match (role.m, role.n, role.k) {
+            (true, ..) | (_, true, false) => 128,
+            (_, true, true) => 64,
             _ if role.wide => 16,
             _ => 32,
         };
@@ -327,23 +327,48 @@ pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         .dots
         .iter()
         .map(|dot| dot.n)
+        .filter(|n| facts.dots.iter().all(|other| other.m != *n))
         .filter(|n| nest.axis(*n).kind == AxisKind::Tiled && schedule.blocks[n.index()].unwrap_or(0) > 32)
         .max_by_key(|n| schedule.blocks[n.index()]);
     if schedule.target.pipeline == Pipeline::WarpRoles {
         // Panels hold 64 columns.
-        return columns.filter(|n| schedule.blocks[n.index()].unwrap_or(0) > 64).is_some_and(|n| {
-            schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| (block / 2).next_multiple_of(64));
-            true
-        });
+        return match columns.filter(|n| schedule.blocks[n.index()].unwrap_or(0) > 64) {
+            Some(n) => {
+                schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| (block / 2).next_multiple_of(64));
+                true
+            }
+            None => halve_rows(nest, facts, schedule),
+        };
     }
     let (m, n) = schedule.warps;
+    let rows_for = |warps: u32| facts.dots.iter().all(|dot| schedule.blocks[dot.m.index()].unwrap_or(0) >= 16 * warps);
     // More warps keep the tile, and with it the operands' reuse.
     match columns {
         _ if n > 1 && m * n < 8 => schedule.warps.1 *= 2,
         Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
-        None if n == 1 && m < 8 => schedule.warps.0 *= 2,
+        None if n == 1 && m < 8 && rows_for(2 * m) => schedule.warps.0 *= 2,
         None if n > 1 && m * n < 16 => schedule.warps.1 *= 2,
-        None => return false,
+        None => return halve_rows(nest, facts, schedule),
+    }
+    true
+}
+
+/// Half as many warps, each with as many rows: where a product's rows are another one's columns, a thread has fewer of these then.
+fn halve_rows(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
+    const LEAST_WARPS: u32 = 4;
+    let mut rows: Vec<AxisId> = facts.dots.iter().map(|dot| dot.m).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    let are_columns = facts.dots.iter().any(|dot| rows.contains(&dot.n));
+    if !are_columns
+        || schedule.warps.0 <= LEAST_WARPS
+        || rows.iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled)
+    {
+        return false;
+    }
+    schedule.warps.0 /= 2;
+    for axis in rows {
+        schedule.blocks[axis.index()] = schedule.blocks[axis.index()].map(|block| block / 2);
     }
     true
 }
