@@ -35,6 +35,7 @@ mod rms_gemm;
 mod rounding;
 mod row_sums;
 mod sizes;
+mod small_axes;
 mod stencil;
 mod swapped;
 mod swiglu;
@@ -75,6 +76,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(reductions::subjects());
     all.extend(rms_gemm::subjects());
     all.extend(row_sums::subjects());
+    all.extend(small_axes::subjects());
     all.extend(stencil::subjects());
     all.extend(swapped::subjects());
     all.extend(swiglu::subjects());

@@ -51,6 +51,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         };
     }
     if facts.dots.is_empty() {
+        give_all_threads_elements(nest, facts, &mut schedule);
         schedule.stages = 1;
         schedule.raster = 1;
         schedule.why = "rows to warps, wide reads along contiguous axes".into();
@@ -58,6 +59,24 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         schedule.why = "the largest blocks whose accumulators fit the registers".into();
     }
     schedule
+}
+
+/// Tiles of a few constant columns get more rows, and slices that are no tile's side more elements, until every thread has some.
+fn give_all_threads_elements(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {
+    const ELEMENTS: u32 = 4;
+    let shapes = || facts.order.iter().map(|id| &nest.value(*id).ty.axes);
+    let is_side = |axis: AxisId| shapes().any(|axes| axes.len() > 1 && axes.contains(&axis));
+    for axes in shapes() {
+        let blocks = axes.iter().filter_map(|axis| schedule.blocks[axis.index()]);
+        let elements = blocks.product::<u32>().max(1);
+        let tiled = axes.iter().find(|axis| nest.axis(**axis).kind == AxisKind::Tiled);
+        if let Some(axis) = tiled.filter(|axis| axes.len() > 1 || !is_side(**axis))
+            && elements < schedule.threads()
+        {
+            let more = ELEMENTS * schedule.threads() / elements;
+            schedule.blocks[axis.index()] = schedule.blocks[axis.index()].map(|block| more * block);
+        }
+    }
 }
 
 fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
