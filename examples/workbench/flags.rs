@@ -27,7 +27,7 @@ pub struct Flags {
     /// Time every schedule that the kernel was compiled with for the GPU
     #[arg(long)]
     pub portfolio: bool,
-    /// Print the launch plan or the CUDA source, and run nothing
+    /// Print the launch plan, with times where they are asked for, or the CUDA source, and nothing else
     #[arg(long, value_enum)]
     pub show: Option<Show>,
     /// Report in one line of JSON

@@ -63,12 +63,20 @@ impl<'f> Workbench<'f> {
 
     /// Shows, verifies and times as the flags say.
     pub fn run(&self, work: Work, launch: Launch<'_>) -> Result<ExitCode, Box<dyn Error>> {
-        let launch = match &self.flags.schedule {
+        let mut launch = match &self.flags.schedule {
             Some(schedule) => launch.schedule(schedule.as_str()),
             None => launch,
         };
         match self.flags.show {
-            Some(Show::Plan) => println!("{}", launch.explain()?),
+            Some(Show::Plan) => {
+                if self.flags.time {
+                    launch.time()?;
+                }
+                if self.flags.portfolio {
+                    launch.time_schedules()?;
+                }
+                println!("{}", launch.explain()?);
+            }
             Some(Show::Cuda) => println!("{}", launch.source()?),
             None => {}
         }

@@ -21,6 +21,8 @@ pub(crate) struct Gpu {
     pub l2_bytes: usize,
     /// Peak of the memory bus, bytes a second.
     pub bandwidth: f64,
+    /// The multiprocessors' highest, cycles a second.
+    pub clock: f64,
     /// Of the default stream.
     pub workspace: Workspace,
 }
@@ -85,6 +87,7 @@ fn describe(id: usize, context: &Arc<CudaContext>) -> Result<Gpu, cudarc::driver
         l2_bytes: figure(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
         // Two transfers a clock.
         bandwidth: 2.0 * 1e3 * f64::from(kilohertz) * f64::from(bus_bits) / 8.0,
+        clock: 1e3 * f64::from(figure(CU_DEVICE_ATTRIBUTE_CLOCK_RATE)?),
         workspace: Workspace::default(),
     })
 }

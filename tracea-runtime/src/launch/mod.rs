@@ -47,6 +47,7 @@ use arg::{ArgKind, List};
 use check::{Scalars, Tensors};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use time::Timed;
 
 /// What calling a kernel gives: nothing runs until [`launch`](Launch::launch), and one launch may be run, verified, timed and explained in
 /// turn.
@@ -61,6 +62,7 @@ pub struct Launch<'t> {
     schedule: ScheduleChoice,
     may_copy: bool,
     device: Option<Device>,
+    timed: Timed,
     /// Tensors that are written are borrowed exclusively, so that two threads must not run one launch.
     not_shared: PhantomData<*mut ()>,
 }
@@ -85,6 +87,7 @@ impl<'t> Launch<'t> {
             schedule: ScheduleChoice::Best,
             may_copy: true,
             device: None,
+            timed: Timed::default(),
             not_shared: PhantomData,
         };
         keys.iter().for_each(|key| launch.keys.push(*key));

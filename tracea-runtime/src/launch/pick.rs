@@ -63,6 +63,13 @@ impl Launch<'_> {
         Operands { kernel: self.kernel, tensors: &self.tensors, alignments, gapless, skews, may_copy }
     }
 
+    /// Cycles that the model says of a variant; nothing where it does not run, or does not serve these operands.
+    pub(super) fn predicted(&self, gpu: &Gpu, checks: &Checks<'_>, variant: &Variant) -> Option<u64> {
+        let runs = candidates(gpu, checks.instance).any(|(_, candidate)| std::ptr::eq(candidate, variant));
+        let said = runs.then(|| prediction(variant, &checks.sizes, Capacity::of(gpu), &self.operands(self.may_copy)));
+        said.flatten().map(|said| said.cycles)
+    }
+
     /// Why a variant that somebody asked for does not run.
     fn not_served(&self, variant: &Variant) -> Error {
         let names = |tensors: &mut dyn Iterator<Item = usize>| {

@@ -5,9 +5,11 @@ use super::flush::Flush;
 use super::run::Checks;
 use crate::cuda::{Gpu, Stopwatch};
 use crate::error::Result;
+use crate::plan::Variant;
 use crate::tensor::RawTensor;
 use crate::verify::Saved;
 use cudarc::driver::CudaStream;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,7 +51,9 @@ impl Launch<'_> {
                     timer.time(self, &checks)?;
                 }
                 let times = (0..runs.max(1)).map(|_| timer.time(self, &checks)).collect::<Result<Vec<f64>>>()?;
-                Ok(Timing::of(times, Clock::Events))
+                let timing = Timing::of(times, Clock::Events);
+                self.timed.remember(self.variant(gpu, &checks, self.may_copy)?.variant, timing);
+                Ok(timing)
             }),
             None => self.time_wall(&checks, runs.max(1)),
         };
@@ -59,19 +63,17 @@ impl Launch<'_> {
 
     /// Every schedule that the launch's device runs, as [`schedules`](Launch::schedules) lists them, each 30 times. They take turns, so
     /// that clocks that sink as the device grows hot slow down all of them alike.
-    pub fn time_schedules(mut self) -> Result<Vec<(String, Timing)>> {
+    pub fn time_schedules(&mut self) -> Result<Vec<(String, Timing)>> {
         let schedules = self.schedules()?;
         let updated = self.updated()?;
-        let times = self.times_in_turn(&schedules);
+        let own = self.schedule.clone();
+        let timings = self.time_in_turn(&schedules);
+        self.schedule = own;
         self.put_back(&updated)?;
-        Ok(schedules
-            .into_iter()
-            .zip(times?)
-            .map(|(schedule, times)| (schedule, Timing::of(times, Clock::Events)))
-            .collect())
+        Ok(schedules.into_iter().zip(timings?).collect())
     }
 
-    fn times_in_turn(&mut self, schedules: &[String]) -> Result<Vec<Vec<f64>>> {
+    fn time_in_turn(&mut self, schedules: &[String]) -> Result<Vec<Timing>> {
         let device = self.checks()?.device.clone();
         let Some((gpu, stream)) = device.cuda_parts() else { return Ok(Vec::new()) };
         let timer = Timer::new(gpu, stream)?;
@@ -85,7 +87,12 @@ impl Launch<'_> {
                 }
             }
         }
-        Ok(times)
+        let timings: Vec<Timing> = times.into_iter().map(|times| Timing::of(times, Clock::Events)).collect();
+        for (schedule, timing) in schedules.iter().zip(&timings) {
+            self.schedule = schedule.as_str().into();
+            self.timed.remember(self.variant(gpu, &self.checks()?, self.may_copy)?.variant, *timing);
+        }
+        Ok(timings)
     }
 
     /// What the kernel reads and writes.
@@ -111,6 +118,23 @@ impl Launch<'_> {
             times.push(start.elapsed().as_secs_f64() * 1e3);
         }
         Ok(Timing::of(times, Clock::Wall))
+    }
+}
+
+/// What a launch was timed at on a GPU, by schedule.
+#[derive(Default)]
+pub(super) struct Timed(RefCell<Vec<(&'static Variant, Timing)>>);
+
+impl Timed {
+    fn remember(&self, variant: &'static Variant, timing: Timing) {
+        let mut timed = self.0.borrow_mut();
+        timed.retain(|(known, _)| !std::ptr::eq(*known, variant));
+        timed.push((variant, timing));
+    }
+
+    /// The last one.
+    pub fn get(&self, variant: &Variant) -> Option<Timing> {
+        self.0.borrow().iter().find(|(known, _)| std::ptr::eq(*known, variant)).map(|(_, timing)| *timing)
     }
 }
 
@@ -157,6 +181,18 @@ pub(super) fn bytes_moved<'t>(tensors: impl Iterator<Item = &'t RawTensor>) -> u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_launch_knows_its_last_times_by_schedule() {
+        static KNOWN: [Variant; 2] = [Variant::of_source("a", "", 128), Variant::of_source("b", "", 128)];
+        let timed = Timed::default();
+        assert_eq!(timed.get(&KNOWN[0]), None);
+        for (variant, milliseconds) in [(&KNOWN[0], 3.0), (&KNOWN[1], 2.0), (&KNOWN[0], 1.0)] {
+            timed.remember(variant, Timing::of(vec![milliseconds], Clock::Events));
+        }
+        let medians = KNOWN.each_ref().map(|variant| timed.get(variant).map(|timing| timing.median_ms));
+        assert_eq!(medians, [Some(1.0), Some(2.0)]);
+    }
 
     #[test]
     fn the_median_is_the_middle() {

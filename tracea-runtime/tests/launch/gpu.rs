@@ -164,6 +164,10 @@ fn an_explanation_tells_what_runs() {
     for part in ["sm_80, right", "written by hand", "8192 blocks of 128 threads", "registers", "TB/s", "__global__"] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
+    assert!(text.contains("time       predicted ") && !text.contains("measured "), "{text}");
+    launch.time().unwrap();
+    let text = launch.explain().unwrap();
+    assert!(text.contains(" µs, measured "), "{text}");
     assert_eq!(launch.chosen().unwrap(), "sm_80, right");
     let schedules = launch.schedules().unwrap();
     assert_eq!(schedules[..3], ["sm_80, right", "sm_80, wrong", "sm_80, forgetful"]);
