@@ -36,12 +36,6 @@ pub fn attention_backward<B: Dim, S: Dim, T: Dim>(
 const SIZE: usize = 64;
 const SCALE: f32 = 0.125;
 
-/// A product's operand.
-fn rounded(value: Expected) -> Expected {
-    const UNDERFLOW: f64 = 2.98e-8;
-    Expected { slack: value.slack + F16 * (value.value.abs() + value.slack) + UNDERFLOW, ..value }
-}
-
 struct Inputs {
     q: Array,
     k: Array,
@@ -69,7 +63,7 @@ impl Inputs {
             for j in 0..keys {
                 let scores: Vec<_> = (0..queries).map(|i| self.score([b, i, j])).collect();
                 for d in 0..SIZE {
-                    let times = |score: Expected, x: &Array, i: usize| rounded(score).times(x.at(&[b, i, d]));
+                    let times = |score: Expected, x: &Array, i: usize| score.rounded(F16).times(x.at(&[b, i, d]));
                     dk.push(total(scores.iter().enumerate().map(|(i, (_, ds))| times(*ds, &self.q, i))));
                     dv.push(total(scores.iter().enumerate().map(|(i, (p, _))| times(*p, &self.dy, i))));
                 }

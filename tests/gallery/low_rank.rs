@@ -1,6 +1,6 @@
 //! A product of low rank: what lies between its two factors never leaves the chip.
 
-use crate::case::{Outcome, Subject};
+use crate::case::{Outcome, Sizes, Subject};
 use crate::expected::{Array, Expected, F16, sum, total};
 use crate::sizes::PRODUCTS;
 use tracea::prelude::*;
@@ -25,6 +25,43 @@ pub fn low_rank<M: Dim, N: Dim, K: Dim>(
     });
 }
 
+/// `c = x · wᵀ + (x · downᵀ · scale) · upᵀ`, a layer with an adapter of rank 16 beside it ([LoRA](https://arxiv.org/abs/2106.09685))
+#[kernel]
+pub fn adapted<M: Dim, N: Dim, K: Dim>(
+    x: &Tensor<f16, (M, K)>,
+    w: &Tensor<f16, (N, K)>,
+    down: &Tensor<f16, (Const<16>, K)>,
+    up: &Tensor<f16, (N, Const<16>)>,
+    c: &mut Tensor<f16, (M, N)>,
+    scale: f32,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut acc = zeros::<f32>((i, j));
+        let mut low = zeros::<f32>((i, ..));
+        tile!(for k in K {
+            let rows = x[(i, k)];
+            acc += dot(rows, w[(j, k)].t());
+            low += dot(rows, down[(.., k)].t());
+        });
+        c[(i, j)] = (acc + dot((low * scale).to::<f16>(), up[(j, ..)].t())).to();
+    });
+}
+
+const SCALE: f32 = 0.25;
+
+fn adapted_reference(x: &Array, w: &Array, down: &Array, up: &Array) -> Vec<Expected> {
+    let ([m, k], [n, _], [rank, _]) = (x.shape(), w.shape(), down.shape());
+    let mut c = Vec::new();
+    for i in 0..m {
+        let product = |y: &Array, j: usize| sum((0..k).map(|p| x.at(&[i, p]) * y.at(&[j, p])), 0.0);
+        let low: Vec<Expected> = (0..rank).map(|r| product(down, r).times(f64::from(SCALE)).rounded(F16)).collect();
+        for j in 0..n {
+            c.push(product(w, j).plus(total((0..rank).map(|r| low[r].times(up.at(&[j, r]))))));
+        }
+    }
+    c
+}
+
 fn reference(a: &Array, u: &Array, v: &Array) -> Vec<Expected> {
     let ([m, k], [rank, n]) = (a.shape(), v.shape());
     let mut c = Vec::new();
@@ -39,7 +76,29 @@ fn reference(a: &Array, u: &Array, v: &Array) -> Vec<Expected> {
 }
 
 pub fn subjects() -> Vec<Subject> {
-    vec![Subject::new("low_rank", PRODUCTS, |setting, visit| {
+    vec![low_rank_subject(), adapted_subject()]
+}
+
+/// Long sums under few tiles are cut into parts.
+fn adapted_subject() -> Subject {
+    let sizes = Sizes {
+        fixed: &[&[1, 1, 1], &[31, 37, 41], &[16, 300, 4096], &[140, 70, 1500]],
+        random: &[1..=150, 1..=150, 1..=150],
+    };
+    Subject::new("adapted", sizes, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (x, x_values) = setting.input::<f16, _>((m, k))?;
+        let (w, w_values) = setting.input::<f16, _>((n, k))?;
+        let (down, down_values) = setting.input::<f16, _>((Const::<16>, k))?;
+        let (up, up_values) = setting.input::<f16, _>((n, Const::<16>))?;
+        let mut c = setting.output::<f16, _>((m, n))?;
+        visit(adapted(&*x.view()?, &*w.view()?, &*down.view()?, &*up.view()?, &mut *c.view_mut()?, SCALE))?;
+        Outcome::new(c, move || adapted_reference(&x_values, &w_values, &down_values, &up_values))
+    })
+}
+
+fn low_rank_subject() -> Subject {
+    Subject::new("low_rank", PRODUCTS, |setting, visit| {
         let [m, n, k] = setting.sizes()?;
         let (a, a_values) = setting.input::<f16, _>((m, k))?;
         let (u, u_values) = setting.input::<f16, _>((k, Const::<64>))?;
@@ -47,5 +106,5 @@ pub fn subjects() -> Vec<Subject> {
         let mut c = setting.output::<f16, _>((m, n))?;
         visit(low_rank(&*a.view()?, &*u.view()?, &*v.view()?, &mut *c.view_mut()?))?;
         Outcome::new(c, move || reference(&a_values, &u_values, &v_values))
-    })]
+    })
 }

@@ -258,12 +258,9 @@ impl Lowering<'_> {
             fetch.pass([Stmt::WaitFull(turn.clone()), Stmt::Release(turn)], Vec::new())
         });
         let body: Vec<Stmt> = passes.collect();
-        let join = self.out.iter_mut().rev().find_map(|stmt| match stmt {
-            Stmt::JoinParts { leaving, .. } => Some(leaving),
-            _ => None,
-        });
-        if let (Some(leaving), Some(fetch)) = (join, self.fetches[known..].first()) {
-            leaving.push(each_panel(fetch.panels, body));
+        let panels = self.fetches[known..].first().map(|fetch| fetch.panels);
+        if let (Some(panels), Some(leaving)) = (panels, self.leaving()) {
+            leaving.push(each_panel(panels, body));
         }
     }
 

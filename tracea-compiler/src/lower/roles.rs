@@ -179,8 +179,15 @@ impl Lowering<'_> {
         site
     }
 
+    /// Its operands are given back, by blocks that leave the tile to another one before they come to the dot too.
     pub fn leave_once(&mut self, site: &Site) {
         self.leave(site);
+        let turns = site.fixed.iter().map(Group::turn);
+        let passed = turns.flat_map(|turn| [Stmt::WaitFull(turn.clone()), Stmt::Release(turn)]);
+        let unread: Vec<Stmt> = passed.chain(Count::of(&site.fixed).iter().map(Count::advance)).collect();
+        if let Some(leaving) = self.leaving() {
+            leaving.extend(unread);
+        }
     }
 
     /// The producer's side of a block: loops and copies, nothing else.

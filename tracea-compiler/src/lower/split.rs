@@ -158,6 +158,14 @@ impl Lowering<'_> {
         self.split_range = Some((first, until));
     }
 
+    /// What blocks do that leave a tile to another one, where the loop before has been cut into parts.
+    pub fn leaving(&mut self) -> Option<&mut Vec<Stmt>> {
+        self.out.iter_mut().rev().find_map(|stmt| match stmt {
+            Stmt::JoinParts { leaving, .. } => Some(leaving),
+            _ => None,
+        })
+    }
+
     /// After the loop: the values that it carried become the sums of all parts, in the block that comes last.
     pub fn join_parts(&mut self, running: &[VarId]) {
         let Some(mut split) = self.program.split.clone() else { return };
@@ -225,6 +233,29 @@ mod tests {
             tile!(for i in M { most = most.max(x[(i, j)].col_max()); });
             y[j] = most;
         })));
+    }
+
+    /// The second product's operand comes whether this block is the last one or not.
+    #[test]
+    fn blocks_that_leave_give_back_what_came_for_the_rest() {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, i = 64, j = 64, k = 64, stages = 2, consumers = 1)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (M, K)>, u: &Tensor<f16, (K, Const<64>)>, v: &Tensor<f16, (Const<64>, N)>,
+                c: &mut Tensor<f32, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut low = zeros::<f32>((i, ..));
+                    tile!(for k in K { low += dot(a[(i, k)], u[(k, ..)]); });
+                    c[(i, j)] = dot(low.to::<f16>(), v[(.., j)]);
+                });
+            }
+        });
+        let (_, rest) = text.split_once("if (!last_to_arrive(").expect("parts");
+        let (left, _) = rest.split_once("continue;").expect("the next tile");
+        for line in ["mbarrier_wait(v_ready_full, ", "mbarrier_arrive(v_ready_empty)", "++once_visits;"] {
+            assert!(left.contains(line), "{line}\n{text}");
+        }
     }
 
     /// Both operands are computed, so that no ring brings them.
