@@ -55,6 +55,23 @@ pub fn gemm(schedule: TokenStream) -> TokenStream {
     }
 }
 
+/// `c = (x / 2)ᵀ · (x / 2)`: both operands are computed first.
+pub fn gram(schedule: TokenStream) -> TokenStream {
+    quote! {
+        #schedule
+        fn gram<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, c: &mut Tensor<f32, (N, N)>) {
+            tile!(for (i, j) in (N, N) {
+                let mut acc = zeros::<f32>((i, j));
+                tile!(for m in M {
+                    let (a, b) = (x[(m, i)].to::<f32>() * 0.5, x[(m, j)].to::<f32>() * 0.5);
+                    acc += dot(a.to::<f16>().t(), b.to::<f16>());
+                });
+                c[(i, j)] = acc;
+            });
+        }
+    }
+}
+
 /// The printed form without its heading: one trimmed line a statement.
 pub fn lines(program: &Program) -> Vec<String> {
     let text = program.to_string();

@@ -257,7 +257,7 @@ impl Lowering<'_> {
 mod tests {
     use crate::lower::lower_portfolio;
     use crate::schedule::target::find;
-    use crate::testing::{lines, lowered, nest, program};
+    use crate::testing::{gram, lines, lowered, nest, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -299,25 +299,10 @@ mod tests {
     /// `wgmma` reads them by panels of 64.
     #[test]
     fn computed_operands_fill_panels() {
-        let item = |schedule: TokenStream| {
-            quote! {
-                #schedule
-                fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, c: &mut Tensor<f32, (N, N)>) {
-                    tile!(for (i, j) in (N, N) {
-                        let mut acc = zeros::<f32>((i, j));
-                        tile!(for m in M {
-                            let (a, b) = (x[(m, i)].to::<f32>() * 0.5, x[(m, j)].to::<f32>() * 0.5);
-                            acc += dot(a.to::<f16>().t(), b.to::<f16>());
-                        });
-                        c[(i, j)] = acc;
-                    });
-                }
-            }
-        };
         let few = quote!(#[schedule(sm_90a, i = 16, j = 128, m = 128, stages = 2, consumers = 2, swapped = true)]);
-        let error = lowered(item(few)).map(|_| ()).expect_err("16 columns are no panel");
+        let error = lowered(gram(few)).map(|_| ()).expect_err("16 columns are no panel");
         assert_eq!(error.option.as_deref(), Some("i"), "{}", error.message);
-        let (nest, _) = nest(item(quote!()));
+        let (nest, _) = nest(gram(quote!()));
         let portfolio = lower_portfolio(&nest, find("sm_90a").expect("a target")).expect("schedules without few rows");
         assert!(!portfolio.is_empty() && portfolio.iter().all(|lowered| !lowered.schedule.swapped));
     }

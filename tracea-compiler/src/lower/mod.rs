@@ -114,14 +114,14 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = Vec::new();
-    if let Some(one_row) = schedule::choose::by_merged_axes(&laid.nest, &facts, &narrower) {
+    if let Some(one_row) = schedule::variants::by_merged_axes(&laid.nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, one_row)?);
     }
     portfolio.push(first);
-    for long in schedule::choose::by_long_rows(&laid.nest, &facts, &narrower) {
+    for long in schedule::variants::by_long_rows(&laid.nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);
     }
-    for skewed in schedule::choose::by_skewed_rows(&laid.nest, &facts, &narrower) {
+    for skewed in schedule::variants::by_skewed_rows(&laid.nest, &facts, &narrower) {
         let lowered = fit(&laid, &facts, skewed)?;
         if skew::is_carried_out(&lowered.program) {
             portfolio.push(lowered);
@@ -130,15 +130,15 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
-        if let Some(cut) = schedule::choose::by_three_quarters(&laid.nest, &facts, &narrower) {
+        if let Some(cut) = schedule::variants::by_three_quarters(&laid.nest, &facts, &narrower) {
             portfolio.push(fit_roles(&laid, &facts, &cut, &[1])?);
         }
-        while schedule::choose::narrow(&laid.nest, &facts, &mut narrower) {
+        while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) {
             portfolio.push(fit_deep(&laid, &facts, &narrower)?);
         }
-        if let Some(mut small) = schedule::choose::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
+        if let Some(mut small) = schedule::variants::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
             portfolio.push(fit_roles(&laid, &facts, &small, &[1])?);
-            while schedule::choose::narrow(&laid.nest, &facts, &mut small) {
+            while schedule::variants::narrow(&laid.nest, &facts, &mut small) {
                 portfolio.push(fit_deep(&laid, &facts, &small)?);
             }
         }
@@ -187,13 +187,13 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
     let runs = |schedule: &Schedule| schedule::check(&laid.nest, &facts, schedule).is_ok();
     let mut all = Vec::new();
     // Whether a computed operand fills panels is known once it is laid out.
-    let few = schedule::choose::by_few_rows(&laid.nest, &facts, &schedule);
+    let few = schedule::variants::by_few_rows(&laid.nest, &facts, &schedule);
     all.extend(few.iter().filter(|few| runs(few)).filter_map(|few| fit_deep(&laid, &facts, few).ok()));
     let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
     if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) && runs(&schedule) {
         all.push(fit_roles(&laid, &facts, &schedule, &[1])?);
         let mut narrower = schedule;
-        while schedule::choose::narrow(&laid.nest, &facts, &mut narrower) && runs(&narrower) {
+        while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) && runs(&narrower) {
             all.push(fit_deep(&laid, &facts, &narrower)?);
         }
     }
@@ -203,7 +203,7 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other. What a result takes in by way of a ring needs
 /// the registers that a pair's barriers take.
 fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
-    let schedule = schedule::choose::by_pairs(&laid.nest, facts, schedule)?;
+    let schedule = schedule::variants::by_pairs(&laid.nest, facts, schedule)?;
     let program = lower(laid, facts, &schedule).ok()?;
     let hosted = program.shared.iter().any(|shared| shared.host.is_some());
     (!hosted && program.shared_bytes <= schedule.target.shared_limit)
@@ -218,7 +218,7 @@ pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lower
 /// A small block, with steps that are worth their waiting.
 fn fit_deep(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
     let mut deep = schedule.clone();
-    schedule::choose::deepen(&laid.nest, facts, &mut deep);
+    schedule::variants::deepen(&laid.nest, facts, &mut deep);
     fit_roles(laid, facts, &deep, &[2, 1])
 }
 

@@ -204,7 +204,7 @@ impl Lowering<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{cuda, gemm, program};
+    use crate::testing::{cuda, gemm, gram, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -265,19 +265,7 @@ mod tests {
             quote!(sm_80, i = 64, j = 64, m = 32, stages = 2, warps = (2, 2)),
             quote!(sm_90a, i = 64, j = 64, m = 64, stages = 2, consumers = 1),
         ] {
-            let text = cuda(quote! {
-                #[schedule(#schedule)]
-                fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, c: &mut Tensor<f32, (N, N)>) {
-                    tile!(for (i, j) in (N, N) {
-                        let mut acc = zeros::<f32>((i, j));
-                        tile!(for m in M {
-                            let (a, b) = (x[(m, i)].to::<f32>() * 0.5, x[(m, j)].to::<f32>() * 0.5);
-                            acc += dot(a.to::<f16>().t(), b.to::<f16>());
-                        });
-                        c[(i, j)] = acc;
-                    });
-                }
-            });
+            let text = cuda(gram(quote!(#[schedule(#schedule)])));
             assert!(text.contains("for (int m0 = m_first; m0 < m_until; m0 += "), "{text}");
             assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Schedules: where they come from ([`spec`]: an attribute; [`choose`]: the compiler) and what they fix.
+//! Schedules: where they come from ([`spec`]: an attribute; [`choose`] and [`variants`]: the compiler) and what they fix.
 
 pub mod choose;
 pub mod cluster;
@@ -6,6 +6,7 @@ pub mod cost;
 pub mod layouts;
 pub mod spec;
 pub mod target;
+pub mod variants;
 
 use crate::lower::analysis::{DotFact, Facts, OperandSource, operand_only, untransposed};
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, Op};

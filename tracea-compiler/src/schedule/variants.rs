@@ -1,0 +1,188 @@
+//! The portfolio's other schedules, made from the compiler's first one: for long, ragged or few rows, for fewer waves, for pairs of
+//! blocks. The launcher ranks them once it knows the sizes.
+
+use super::choose::{has_chain, loops_over_columns, reads_slices, roles};
+use super::target::Pipeline;
+use super::{Schedule, cluster, known_extent, tiled_grid_axes};
+use crate::lower::analysis::Facts;
+use crate::lower::merged::merged_axes;
+use crate::lower::skew;
+use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Stmt};
+
+/// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
+/// little under way at a warp a row. Where such a loop reads slices that all rows share, also two rows at a time.
+pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
+    let roles = roles(nest, facts);
+    if !facts.dots.is_empty() || !loops_over_columns(nest, &roles) {
+        return Vec::new();
+    }
+    let mut shared_rows = false;
+    for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
+        match (nest.grid.contains(&AxisId(index as u32)), roles[index].contiguous) {
+            (true, false) => shared_rows |= schedule.blocks[index] > Some(1),
+            (false, true) => {}
+            _ => return Vec::new(),
+        }
+    }
+    if !shared_rows {
+        return Vec::new();
+    }
+    let together = |rows: u32, why: &str| {
+        let mut long = Schedule { warps: (1, 4 * rows), why: why.into(), ..schedule.clone() };
+        for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
+            long.blocks[index] = match nest.grid.contains(&AxisId(index as u32)) {
+                true => Some(rows),
+                // As many columns a thread as rows: what they share is read once, and what a step takes beside elements is taken seldom.
+                false => schedule.blocks[index].map(|block| 4 * rows * block),
+            };
+        }
+        long
+    };
+    let mut all = vec![together(1, "a row to a block, for long rows")];
+    if reads_slices(nest, facts) {
+        all.push(together(2, "two rows to a block, for long rows that share slices"));
+    }
+    all
+}
+
+/// The same kernel by rows of as many elements as tiles have, where the launch may take several axes as one: however short their rows
+/// are, or unaligned, memory is read in order.
+pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    let axes = merged_axes(nest).filter(|_| facts.dots.is_empty())?;
+    let (last, outer) = axes.split_last()?;
+    let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    let elements = axes.iter().map(block).product();
+    if nest.axis(*last).kind != AxisKind::Tiled || elements == block(last) {
+        return None;
+    }
+    let (rows, columns) = schedule.warps;
+    let why = "one row of all elements, where nothing lies between rows".into();
+    let mut merged = Schedule { warps: (1, rows * columns), why, ..schedule.clone() };
+    merged.blocks[last.index()] = Some(elements);
+    outer.iter().for_each(|axis| merged.blocks[axis.index()] = merged.blocks[axis.index()].map(|_| 1));
+    Some(merged)
+}
+
+/// The same kernel for rows that begin anywhere in memory: a warp to a row, all threads to a row, and twice as many for long ones.
+pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
+    const COLUMNS_OF_A_WARP: u32 = 512;
+    let Some(found) = skew::find(nest, facts) else { return Vec::new() };
+    let warps = schedule.threads() / 32;
+    let of = |(rows, columns): (u32, u32), why: &str| {
+        let mut skewed = Schedule { skewed: true, warps: (rows, columns), why: why.into(), ..schedule.clone() };
+        skewed.blocks[found.rows.index()] = Some(rows);
+        for axis in &found.columns {
+            skewed.blocks[axis.index()] = Some(COLUMNS_OF_A_WARP * columns);
+        }
+        skewed
+    };
+    vec![
+        of((warps, 1), "a warp to a row, from the chunk of memory in which it begins"),
+        of((1, warps), "a row to a block, from the chunk of memory in which it begins"),
+        of((1, 2 * warps), "a row to a wide block, from the chunk of memory in which it begins"),
+    ]
+}
+
+/// The same schedule for one warpgroup a block: fewer rows, for products that have few; nothing where a dot's rows are another
+/// one's columns, or come out of another dot.
+pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    const ROWS: u32 = 64;
+    const MOST_COLUMNS: u32 = 128;
+    let mut small = schedule.clone();
+    small.warps = (4, 1);
+    for dot in &facts.dots {
+        let only_rows = facts.dots.iter().all(|other| other.n != dot.m && other.k != dot.m);
+        if nest.axis(dot.m).kind != AxisKind::Tiled || !only_rows || has_chain(nest, facts) {
+            return None;
+        }
+        small.blocks[dot.m.index()] = Some(ROWS);
+        if nest.axis(dot.n).kind == AxisKind::Tiled {
+            small.blocks[dot.n.index()] = small.blocks[dot.n.index()].map(|block| block.min(MOST_COLUMNS));
+        }
+    }
+    small.why = "one warpgroup a block, for few rows".into();
+    Some(small)
+}
+
+/// Takes twice as many terms a step, for small tiles, whose products are short beside what a step waits; not where a sum runs along
+/// several axes, the last of which may be short itself.
+pub fn deepen(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {
+    let loops: Vec<&Loop> = nest
+        .body
+        .stmts
+        .iter()
+        .filter_map(|stmt| match stmt {
+            Stmt::Loop(inner) => Some(inner),
+            _ => None,
+        })
+        .collect();
+    let [sum] = loops[..] else { return };
+    let along_one_axis = facts.dots.iter().all(|dot| dot.k == sum.axis);
+    let tiled = nest.axis(sum.axis).kind == AxisKind::Tiled;
+    let short = known_extent(nest, sum.axis).is_some();
+    if let (true, true, false, Some(block)) = (along_one_axis, tiled, short, &mut schedule.blocks[sum.axis.index()]) {
+        *block *= 2;
+    }
+}
+
+/// The same schedule with three quarters of its columns, where these fill panels: tiles that cut up some sizes in fewer waves.
+pub fn by_three_quarters(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    const WIDE: u32 = 256;
+    let mut cut = schedule.clone();
+    for dot in &facts.dots {
+        if nest.axis(dot.n).kind != AxisKind::Tiled || cut.blocks[dot.n.index()] != Some(WIDE) {
+            return None;
+        }
+    }
+    facts.dots.iter().for_each(|dot| cut.blocks[dot.n.index()] = Some(WIDE / 4 * 3));
+    cut.why = "three quarters as wide, where that leaves fewer tiles over".into();
+    Some(cut)
+}
+
+/// Few columns, for a nest that is swapped: the kernel's rows. None where such an axis is another product's rows or sum, or runs over
+/// several dims, whose product is seldom small.
+pub fn by_few_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
+    let may_be_few = |axis: AxisId| {
+        let axis = nest.axis(axis);
+        axis.kind == AxisKind::Tiled && matches!(axis.extent, Extent::Dim(_))
+    };
+    let only_columns = |axis: AxisId| facts.dots.iter().all(|dot| dot.m != axis && dot.k != axis);
+    if !facts.dots.iter().all(|dot| may_be_few(dot.n) && only_columns(dot.n)) {
+        return Vec::new();
+    }
+    let with_columns = |columns: u32| {
+        let why = format!("the other way round, for {columns} rows");
+        let mut few = Schedule { why, ..schedule.clone() };
+        facts.dots.iter().for_each(|dot| few.blocks[dot.n.index()] = Some(columns));
+        few
+    };
+    vec![with_columns(16), with_columns(32)]
+}
+
+/// The same schedule for pairs of blocks that fetch for each other; nothing where no product's tiles lie side by side, or where a
+/// product is another one's operand: then a step takes longer than its tiles' way.
+pub fn by_pairs(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    if schedule.target.pipeline != Pipeline::WarpRoles || tiled_grid_axes(nest) < 2 || has_chain(nest, facts) {
+        return None;
+    }
+    let axis = cluster::widest(nest, facts, schedule)?;
+    let why = "pairs of blocks that fetch for each other, for many tiles".into();
+    Some(Schedule { cluster: Some(axis), why, ..schedule.clone() })
+}
+
+/// The same schedule with half as wide columns along every axis that only widens a product; false where no block can shrink.
+pub fn narrow(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
+    const LEAST: u32 = 64;
+    let mut narrowed = false;
+    for index in 0..nest.axes.len() {
+        let id = AxisId(index as u32);
+        let columns = facts.dots.iter().any(|dot| dot.n == id);
+        let bound = facts.dots.iter().any(|dot| dot.m == id || dot.k == id);
+        let half = schedule.blocks[index].map(|block| block / 2).filter(|half| half.is_multiple_of(LEAST) && *half > 0);
+        if let (AxisKind::Tiled, true, false, Some(half)) = (nest.axes[index].kind, columns, bound, half) {
+            schedule.blocks[index] = Some(half);
+            narrowed = true;
+        }
+    }
+    narrowed
+}
