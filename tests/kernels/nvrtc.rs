@@ -8,6 +8,7 @@ use libtest_mimic::{Completion, Failed, Trial};
 use std::path::PathBuf;
 use std::process::Command;
 use tracea::cuda::{Compiled, Resources, Specialization, compile_variant, nvrtc_version};
+use tracea::dtype::Dtype;
 use tracea::plan::{Instance, KernelDef, Key, Variant};
 use tracea::prelude::*;
 
@@ -91,6 +92,9 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
         forms.push((target, Tensors::Copied));
     }
     let best = forms[0].1;
+    if has_twin(kernel, instance) {
+        forms.retain(|form| *form == (target, best) || *form == (target, Tensors::Misaligned));
+    }
     for (architecture, tensors) in &forms {
         let mut facts = Specialization::default();
         for &tensor in variant.aligned {
@@ -117,6 +121,13 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
         }
     }
     Ok(())
+}
+
+/// Whether the instance is that of bf16 beside one of f16, whose code differs by conversions alone: the best and the worst form serve.
+fn has_twin(kernel: &KernelDef, instance: &Instance) -> bool {
+    let as_f16 = |key: &Key| if *key == Key::Dtype(Dtype::Bf16) { Key::Dtype(Dtype::F16) } else { *key };
+    let twin: Vec<Key> = instance.key.iter().map(as_f16).collect();
+    twin != instance.key && kernel.instances.iter().any(|other| other.key == twin)
 }
 
 /// Memory is never aligned to less.
