@@ -8,7 +8,7 @@ pub const MATRICES: Sizes = Sizes {
     random: &[0..=90, 0..=300],
 };
 
-/// M, N, K.
+/// M, N, K; sums that are long for their few tiles are cut into parts.
 pub const PRODUCTS: Sizes = Sizes {
     fixed: &[
         &[0, 5, 7],
@@ -21,6 +21,7 @@ pub const PRODUCTS: Sizes = Sizes {
         &[129, 65, 33],
         &[64, 128, 96],
         &[67, 131, 137],
+        &[136, 136, 1024],
     ],
     random: &[0..=140, 0..=140, 0..=100],
 };

@@ -171,7 +171,7 @@ const ROWS: Sizes = Sizes {
     random: &[0..=40, 0..=300],
 };
 
-/// M, N, K.
+/// M, N, K; sums that are long for their few tiles are cut into parts.
 const PRODUCTS: Sizes = Sizes {
     fixed: &[
         &[0, 5, 7],
@@ -187,6 +187,8 @@ const PRODUCTS: Sizes = Sizes {
         &[257, 1, 64],
         &[129, 65, 33],
         &[128, 256, 96],
+        &[67, 131, 1030],
+        &[136, 136, 1024],
     ],
     random: &[0..=150, 0..=150, 0..=150],
 };

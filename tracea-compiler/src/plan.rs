@@ -87,6 +87,9 @@ pub struct Split {
     pub most_parts: u32,
     /// The first tiles may be left whole.
     pub some_whole: bool,
+    /// Blocks put a tile together between them, by so many shares, and wait for each other: all of them run at a time. 0 where the one
+    /// that comes last does it alone.
+    pub shares: u32,
 }
 
 /// What one block takes of a multiprocessor, in clock cycles.

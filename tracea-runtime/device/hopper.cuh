@@ -3,6 +3,7 @@
 
 #include "tracea/barrier.cuh"
 #include "tracea/cluster.cuh"
+#include "tracea/dealt_panels.cuh"
 #include "tracea/kernel.cuh"
 #include "tracea/mbarrier.cuh"
 #include "tracea/panel_tile.cuh"

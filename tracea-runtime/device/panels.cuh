@@ -121,9 +121,11 @@ __device__ __forceinline__ void load_panel_elements(E (&x)[L::size], int panel, 
 }
 
 // Its place → global memory, by the warpgroup's threads: target(row) says where the rows of a tile of COLS columns begin, aligned to
-// ALIGN bytes, and columns [0, valid_cols) of the tile exist. What the panel before left at its end goes with this one.
+// ALIGN bytes, and columns [0, valid_cols) of the tile exist. What the panel before left at its end goes with this one,
+// unless this one is `alone`: then the panels beside it are other blocks' to store.
 template <class Panel, int PLACES, int ALIGN, int COLS, class Rows>
-__device__ __forceinline__ void store_panel(const typename Panel::element* panels, int panel, Rows target, int valid_cols) {
+__device__ __forceinline__ void store_panel(const typename Panel::element* panels, int panel, Rows target, int valid_cols,
+                                            bool alone = false) {
     using T = typename Panel::element;
     // Threads that write have many addresses to compute, none of which may be kept in registers through a main loop.
     const int index = thread_index_anew(), group = index / 128, first = panel * Panel::cols;
@@ -132,6 +134,17 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
     const int back = ((panel + PLACES - 1) % PLACES - panel % PLACES) * elements;
     // Chunks that are put together take registers, and accumulators hold most of them still.
     constexpr int batch = ALIGN >= 16 ? 2 : 1;
+    if (ALIGN < 16 && alone) {
+        constexpr int last_chunk = Panel::cols - Panel::chunk;
+        store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch>(
+            index % 128, 0, Panel::cols, valid_cols - first,
+            [&](int row) {
+                const auto at = target(group * 64 + row);
+                return RowTarget<T>{at.pointer + first, at.valid};
+            },
+            [&](int row, int col) { return now + Panel::offset(row, min(max(col, 0), last_chunk)); });
+        return;
+    }
     store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch>(
         index % 128, first, COLS, valid_cols, [&](int row) { return target(group * 64 + row); },
         [&](int row, int col) { return now + (col < first ? back : 0) + Panel::offset(row, col & (Panel::cols - 1)); });

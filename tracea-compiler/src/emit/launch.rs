@@ -32,6 +32,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
             part_bytes: 4 * split.floats,
             most_parts: split.most_parts,
             some_whole: split.whole.is_some(),
+            shares: split.shares,
         }),
         kept: program.kept.as_ref().map(|rows| Kept {
             columns: GridAxis {

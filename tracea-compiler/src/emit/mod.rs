@@ -11,6 +11,7 @@ mod launch;
 mod panels;
 mod roles;
 mod skew;
+mod split;
 mod writer;
 
 use crate::nest::{AxisId, Dtype, Nest, ReduceOp, TensorId};
@@ -18,15 +19,16 @@ use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{
-    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, Part, Program, Scalar, Scope,
-    Stmt, VarId,
+    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, Program, Scalar, Scope, Stmt,
+    VarId,
 };
 pub use launch::launch_plan;
 use writer::Writer;
 
 /// The CUDA source of a lowered kernel.
 pub fn emit(nest: &Nest, program: &Program) -> String {
-    let mut emitter = Emitter { nest, program, out: Writer::default(), panel_registers: None, columns: None };
+    let mut emitter =
+        Emitter { nest, program, out: Writer::default(), panel_registers: None, some_panels: None, columns: None };
     emitter.source();
     emitter.out.finish()
 }
@@ -37,6 +39,8 @@ struct Emitter<'a> {
     out: Writer,
     /// Of each panel, inside of [`Stmt::Panels`].
     panel_registers: Option<u32>,
+    /// There, where a block may have some of the panels only: the condition under which it has.
+    some_panels: Option<String>,
     /// Inside a step along skewed rows, what it calls the columns that exist.
     columns: Option<(AxisId, String)>,
 }
@@ -123,6 +127,7 @@ impl<'a> Emitter<'a> {
                 }
             }
             Stmt::JoinParts { values, leaving } => self.join_parts(values, leaving),
+            Stmt::DealParts { values, panels, ahead } => self.deal_parts(values, *panels, *ahead),
             Stmt::MaskEdge { target, axis, identity, rows } => self.mask_edge(*target, *axis, *identity, *rows),
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),
@@ -170,19 +175,14 @@ impl<'a> Emitter<'a> {
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
             Stmt::Keep { kept, source } => self.keep(kept, source),
             Stmt::Store { value, target, way } => self.store(*value, target, way),
-            Stmt::Panels { count, registers, body } => {
-                self.panel_registers = Some(*registers);
-                self.out.line("#pragma unroll");
-                self.block(format!("for (int panel = 0; panel < {count}; ++panel)"), body);
-                self.panel_registers = None;
-            }
+            Stmt::Panels { count, registers, body, dealt } => self.panels(*count, *registers, body, dealt.as_ref()),
             Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
             Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
             Stmt::Locate => self.locate(),
             Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores => {
-                bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
+                self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
             }
             Stmt::Dot(dot) => {
                 let target = self.program.var(dot.target);
@@ -316,78 +316,11 @@ impl<'a> Emitter<'a> {
 
     fn guarded(&mut self, head: String, body: &[Stmt]) {
         match body {
-            [only] => match bare_call(only) {
+            [only] => match self.bare_call(only) {
                 Some(call) => self.out.line(format!("{head} {call}")),
                 None => self.block(head, body),
             },
             _ => self.block(head, body),
-        }
-    }
-
-    fn join_parts(&mut self, values: &[(VarId, ReduceOp, Part, u32)], leaving: &[Stmt]) {
-        let Some(split) = &self.program.split else { return };
-        let (part, parts, floats) = (&split.part, &split.parts_here, split.floats);
-        let tile = match &split.whole {
-            Some(whole) => format!("({} - {})", split.tile, whole.count),
-            None => split.tile.clone(),
-        };
-        self.out.line(format!("if ({parts} > 1) {{"));
-        self.out.indent();
-        self.out.line(format!(
-            "float* const first_part = {} + static_cast<long long>{} * {parts} * {floats};",
-            split.workspace,
-            if tile.starts_with('(') { tile.clone() } else { format!("({tile})") },
-        ));
-        self.out.line(format!("float* const this_part = first_part + {part} * {floats};"));
-        let place = |from: &str, offset: u32| if offset == 0 { from.to_string() } else { format!("{from} + {offset}") };
-        for (var, _, part, offset) in values {
-            let (function, name) = (self.part_function("write_part", None, *part, *var), &self.program.var(*var).name);
-            self.out.line(format!("{function}({name}, {});", place("this_part", *offset)));
-        }
-        let leave = if self.program.persistent { "continue" } else { "return" };
-        let leaves = format!("if (!last_to_arrive({} + {tile}, {parts}))", split.arrived);
-        if leaving.is_empty() {
-            self.out.line(format!("{leaves} {leave};"));
-        } else {
-            self.out.line(format!("{leaves} {{"));
-            self.out.indent();
-            self.stmts(leaving);
-            self.out.line(format!("{leave};"));
-            self.out.dedent();
-            self.out.line("}");
-        }
-        for (var, op, part, offset) in values {
-            let function = self.part_function("read_parts", Some(reduce_name(*op)), *part, *var);
-            let (name, at) = (&self.program.var(*var).name, place("first_part", *offset));
-            match part {
-                Part::Number => self.out.line(format!("{name} = {function}({at}, {floats}, {parts});")),
-                Part::Registers => self.out.line(format!("{function}({name}, {at}, {floats}, {parts});")),
-                Part::Columns | Part::Rows => {
-                    let scratch = self.scratch(Scalar::Float);
-                    self.out.line(format!("{function}({name}, {at}, {floats}, {parts}, {scratch});"))
-                }
-            }
-        }
-        self.out.dedent();
-        self.out.line("}");
-    }
-
-    /// `read_parts_cols<Sum, JTile>`, and so on.
-    fn part_function(&self, stem: &str, op: Option<&str>, part: Part, var: VarId) -> String {
-        let layout = match self.program.var(var).domain {
-            Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id) => self.program.layout(id).name.as_str(),
-            Domain::Once => "",
-        };
-        let (suffix, last) = match part {
-            Part::Registers => ("", Some("THREADS")),
-            Part::Columns => ("_cols", Some(layout)),
-            Part::Rows => ("_rows", Some(layout)),
-            Part::Number => ("_number", None),
-        };
-        let arguments: Vec<&str> = op.into_iter().chain(last).collect();
-        match arguments.is_empty() {
-            true => format!("{stem}{suffix}"),
-            false => format!("{stem}{suffix}<{}>", arguments.join(", ")),
         }
     }
 
@@ -478,24 +411,25 @@ impl<'a> Emitter<'a> {
         layout.row_axis.is_none()
     }
 
+    /// Statements that are one call and take nothing of the program.
+    fn bare_call(&self, stmt: &Stmt) -> Option<String> {
+        let call = match stmt {
+            Stmt::Barrier(Scope::Tile) => "tile_barrier();",
+            Stmt::Barrier(Scope::Warp) => "__syncwarp();",
+            Stmt::Barrier(Scope::Warpgroup) => "warpgroup_barrier();",
+            Stmt::Fence => "fence_proxy_async();",
+            Stmt::AwaitPanel { .. } => return Some(self.await_panel()),
+            Stmt::FinishStores => "finish_panels();",
+            _ => return None,
+        };
+        Some(call.into())
+    }
+
     fn scratch(&self, ty: Scalar) -> String {
         match self.program.scratch.1 {
             0 => format!("static_cast<{}*>(nullptr)", ty.cuda()),
             _ => format!("reinterpret_cast<{}*>(shared + SCRATCH_OFFSET)", ty.cuda()),
         }
-    }
-}
-
-/// Statements that are one call and take nothing of the program.
-fn bare_call(stmt: &Stmt) -> Option<&'static str> {
-    match stmt {
-        Stmt::Barrier(Scope::Tile) => Some("tile_barrier();"),
-        Stmt::Barrier(Scope::Warp) => Some("__syncwarp();"),
-        Stmt::Barrier(Scope::Warpgroup) => Some("warpgroup_barrier();"),
-        Stmt::Fence => Some("fence_proxy_async();"),
-        Stmt::AwaitPanel { .. } => Some("await_panel(panel);"),
-        Stmt::FinishStores => Some("finish_panels();"),
-        _ => None,
     }
 }
 

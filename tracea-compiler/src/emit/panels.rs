@@ -73,8 +73,20 @@ impl Emitter<'_> {
                 format!("store_transposed_panel<{buffer}, {places}, {align}>({}, panel, ", shared.name)
             }
         };
-        let tail = format!(", {});", self.valid_cols(target, cols));
+        let alone = match (&self.some_panels, side) {
+            (Some(some), PanelSide::Rows) => format!(", {some}"),
+            _ => String::new(),
+        };
+        let tail = format!(", {}{alone});", self.valid_cols(target, cols));
         self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
+    }
+
+    /// Of panels that have been sent before, none may be on its way where it is not known which they were.
+    pub(super) fn await_panel(&self) -> String {
+        match &self.some_panels {
+            Some(some) => format!("await_panel({some} ? 0 : panel);"),
+            None => "await_panel(panel);".into(),
+        }
     }
 
     /// Of the places that the warpgroup has for panels in turn, this one's.

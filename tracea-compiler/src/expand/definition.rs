@@ -151,8 +151,8 @@ fn variant(variant: &Variant) -> TokenStream {
 }
 
 fn split(split: &Split) -> TokenStream {
-    let (plan, Split { part_bytes, most_parts, some_whole }) = (plan(), split);
-    quote! { #plan::Split { part_bytes: #part_bytes, most_parts: #most_parts, some_whole: #some_whole } }
+    let (plan, Split { part_bytes, most_parts, some_whole, shares }) = (plan(), split);
+    quote! { #plan::Split { part_bytes: #part_bytes, most_parts: #most_parts, some_whole: #some_whole, shares: #shares } }
 }
 
 fn kept(kept: &Kept) -> TokenStream {

@@ -175,6 +175,7 @@ impl Lowering<'_> {
             count: panels.count,
             registers: self.program.layout(layout).size() / panels.count,
             body,
+            dealt: None,
         });
         Ok(())
     }

@@ -13,7 +13,7 @@
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
-//! - `split` shares the terms of a sum out among blocks;
+//! - `split` shares the terms of a sum out among blocks, `dealing` what they put together then;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
 //! - `overlap` lets products run on while the next operands are awaited;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
@@ -26,6 +26,7 @@ mod ahead;
 pub mod analysis;
 mod bulk;
 mod clusters;
+mod dealing;
 mod domains;
 mod dots;
 mod edges;
@@ -302,7 +303,8 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         if steps_are_alike(&nest.body) {
             program.persistent = true;
             body = vec![unit_loop(body)];
-            program.body = vec![unit_loop(program.body)];
+            let unit = std::mem::take(&mut program.body);
+            program.body = vec![unit_loop(dealing::deal(&mut program, unit, consumer_registers))];
         }
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);

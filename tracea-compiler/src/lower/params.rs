@@ -254,6 +254,7 @@ impl Used<'_> {
                 | Stmt::Advance(_)
                 | Stmt::DotWait { .. }
                 | Stmt::JoinParts { .. }
+                | Stmt::DealParts { .. }
                 | Stmt::Locate
                 | Stmt::FinishStores
                 | Stmt::Dot(_)

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! for k { acc += dot(a[(i, k)], b[(k, j)]) }      steps [first, last) of all, by this block's part
-//! c[(i, j)] = acc                                 leave the part in a workspace; the block that comes last adds all up and goes on
+//! c[(i, j)] = acc                                 leave the part in a workspace; the block that comes last adds all up and goes on,
+//!                                                 or all share that out (`dealing`)
 //! ```
 //! Where the grid has fewer tiles than the device has multiprocessors, or leaves a few tiles over when each multiprocessor has had as
 //! many, the launch cuts a kernel's one loop into parts, for all tiles or, where there is a dot, for the last ones. That is
@@ -113,6 +114,7 @@ impl Lowering<'_> {
             tile,
             floats: 0,
             most_parts: 1,
+            shares: 0,
         });
     }
 
@@ -261,13 +263,13 @@ mod tests {
     /// Both operands are computed, so that no ring brings them.
     #[test]
     fn a_loop_that_feeds_no_ring_runs_over_its_part_alone() {
-        for schedule in [
-            quote!(sm_80, i = 64, j = 64, m = 32, stages = 2, warps = (2, 2)),
-            quote!(sm_90a, i = 64, j = 64, m = 64, stages = 2, consumers = 1),
+        for (schedule, join) in [
+            (quote!(sm_80, i = 64, j = 64, m = 32, stages = 2, warps = (2, 2)), "read_parts<Sum, THREADS>(acc, "),
+            (quote!(sm_90a, i = 64, j = 64, m = 64, stages = 2, consumers = 1), "join_panels<Sum, "),
         ] {
             let text = cuda(gram(quote!(#[schedule(#schedule)])));
             assert!(text.contains("for (int m0 = m_first; m0 < m_until; m0 += "), "{text}");
-            assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
+            assert!(text.contains(join), "{text}");
         }
     }
 

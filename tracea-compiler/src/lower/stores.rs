@@ -104,7 +104,7 @@ impl Lowering<'_> {
             Ok(())
         })?;
         let registers = self.program.layout(layout).size() / panels.count;
-        self.out.push(Stmt::Panels { count: panels.count, registers, body });
+        self.out.push(Stmt::Panels { count: panels.count, registers, body, dealt: None });
         Ok(())
     }
 
@@ -342,7 +342,11 @@ mod tests {
             }
         });
         let lines = lines(&program);
-        for line in ["for 4 panels", "write transposed f16_panels <- acc", "send f16_panels by c_map64"] {
+        for line in [
+            "for 4 panels, where they are this part's",
+            "write transposed f16_panels <- acc",
+            "send f16_panels by c_map64",
+        ] {
             assert!(lines.iter().any(|known| known == line), "{line} in {lines:?}");
         }
         assert_eq!(program.scratch.1, 0);

@@ -22,7 +22,7 @@ pub use int_text::{Divisor, IntText};
 pub use kept::{Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
-pub use split::{Part, Split, WholeTiles};
+pub use split::{Dealt, Part, Split, WholeTiles};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -243,6 +243,13 @@ pub enum Stmt {
         /// What those do before.
         leaving: Vec<Stmt>,
     },
+    /// Blocks put the parts together between them, by so many panels, from these places in the workspace: each leaves what others put
+    /// together, waits until all have come, and has then the sums of its own panels, for which it reads so many parts at a time.
+    DealParts {
+        values: Vec<(VarId, ReduceOp, u32)>,
+        panels: u32,
+        ahead: u32,
+    },
     /// Elements past the axis' end get a neutral value; skipped by blocks that lie inside.
     MaskEdge {
         target: VarId,
@@ -321,6 +328,7 @@ pub enum Stmt {
         count: u32,
         registers: u32,
         body: Vec<Stmt>,
+        dealt: Option<Dealt>,
     },
     /// A panel that a ring has brought → its registers, converted.
     ReadPanel {
@@ -439,10 +447,10 @@ impl Stmt {
     /// The statements inside of it.
     pub fn bodies(&self) -> Vec<&[Stmt]> {
         match self {
-            Stmt::For { body, .. }
-            | Stmt::If { body, .. }
-            | Stmt::ByColumns { body, .. }
-            | Stmt::Panels { body, .. } => vec![body],
+            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::ByColumns { body, .. } => vec![body],
+            Stmt::Panels { body, dealt, .. } => {
+                std::iter::once(&body[..]).chain(dealt.iter().map(|dealt| &dealt.others[..])).collect()
+            }
             Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
             Stmt::JoinParts { leaving, .. } => vec![leaving],
             _ => Vec::new(),

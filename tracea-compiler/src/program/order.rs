@@ -18,7 +18,7 @@
 
 use super::effects::{Effect, effects};
 use super::shared::SharedId;
-use super::{ConditionId, Program, Scope, Stmt, StoreWay, Turn};
+use super::{ConditionId, Dealt, Program, Scope, Stmt, StoreWay, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inserts [`Stmt::Barrier`] and [`Stmt::Fence`] wherever they are needed.
@@ -118,9 +118,12 @@ impl Pass<'_> {
                     unroll: *unroll,
                     body: self.walk_loop(body, state),
                 },
-                Stmt::Panels { count, registers, body } => {
+                Stmt::Panels { count, registers, body, dealt } => {
                     let body = self.walk_loop(body, state);
-                    Stmt::Panels { count: *count, registers: *registers, body }
+                    let dealt = dealt
+                        .as_ref()
+                        .map(|dealt| Dealt { panels: dealt.panels, others: self.walk_branch(&dealt.others, state) });
+                    Stmt::Panels { count: *count, registers: *registers, body, dealt }
                 }
                 // What leaves does not come back.
                 Stmt::JoinParts { values, leaving } => {

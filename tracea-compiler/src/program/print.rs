@@ -85,6 +85,11 @@ impl Program {
                     }
                     continue;
                 }
+                Stmt::DealParts { values, panels, .. } => {
+                    let names: Vec<String> =
+                        values.iter().map(|(var, op, _)| format!("{} ({op:?})", self.var(*var).name)).collect();
+                    write!(f, "deal parts of {} by {panels} panels", names.join(", "))?
+                }
                 Stmt::MaskEdge { target, identity, .. } => {
                     write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?
                 }
@@ -144,9 +149,15 @@ impl Program {
                         StoreWay::Scratch => write!(f, " through scratch")?,
                     }
                 }
-                Stmt::Panels { count, body, .. } => {
-                    writeln!(f, "for {count} panels")?;
+                Stmt::Panels { count, body, dealt, .. } => {
+                    let whose = if dealt.is_some() { ", where they are this part's" } else { "" };
+                    writeln!(f, "for {count} panels{whose}")?;
                     self.stmts(f, body, depth + 1)?;
+                    if let Some(others) = dealt.as_ref().map(|dealt| &dealt.others).filter(|others| !others.is_empty())
+                    {
+                        writeln!(f, "{}where they are others'", "  ".repeat(depth))?;
+                        self.stmts(f, others, depth + 1)?;
+                    }
                     continue;
                 }
                 Stmt::ReadPanel { target, shared, .. } => {

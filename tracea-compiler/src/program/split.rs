@@ -1,5 +1,6 @@
 //! How blocks share out the terms of a sum, and how what they leave for each other lies in the workspace.
 
+use super::Stmt;
 use crate::nest::{AxisId, ReduceOp};
 
 /// A loop whose steps the launch may cut into parts, one a block: several blocks then sum up one tile.
@@ -25,6 +26,8 @@ pub struct Split {
     /// Of a part, in the workspace.
     pub floats: u32,
     pub most_parts: u32,
+    /// Into how many shares a tile is dealt out among its parts; 0 where the one that comes last puts it together.
+    pub shares: u32,
 }
 
 /// Names: the parameter that says how many of the first tiles are whole, and what a block has to do.
@@ -43,4 +46,13 @@ pub enum Part {
     Columns,
     Rows,
     Number,
+}
+
+/// How the blocks that share a tile's sum share out the rest of their work on it too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dealt {
+    /// Panels of the tile's columns that fall to one block each.
+    pub panels: u32,
+    /// What the others do in their place.
+    pub others: Vec<Stmt>,
 }

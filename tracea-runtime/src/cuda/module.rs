@@ -34,12 +34,14 @@ pub(crate) struct Grid {
     pub cluster: u32,
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
+    /// Blocks wait for each other: the driver refuses more than run at a time, and starts all of them together.
+    pub cooperative: bool,
 }
 
 impl Grid {
     /// Without clusters or dynamic shared memory.
     pub fn of(blocks: u32) -> Grid {
-        Grid { blocks, cluster: 1, shared_bytes: 0 }
+        Grid { blocks, cluster: 1, shared_bytes: 0, cooperative: false }
     }
 }
 
@@ -152,8 +154,19 @@ impl LoadedKernel {
     /// address in them stays valid, for the accesses of the kernel, until the stream has run it.
     pub unsafe fn enqueue(&self, stream: &CudaStream, grid: Grid, parameters: &mut [*mut c_void]) -> Result<()> {
         if grid.cluster > 1 {
+            let value = sys::CUlaunchAttributeValue {
+                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: grid.cluster, y: 1, z: 1 },
+            };
+            let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
             // SAFETY: as the caller vouches.
-            return unsafe { self.enqueue_clusters(stream, grid, parameters) };
+            return unsafe { self.enqueue_with(stream, grid, id, value, parameters) };
+        }
+        if grid.cooperative {
+            let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+            // SAFETY: as the caller vouches.
+            return unsafe {
+                self.enqueue_with(stream, grid, id, sys::CUlaunchAttributeValue { cooperative: 1 }, parameters)
+            };
         }
         // SAFETY: the caller vouches for parameters and addresses; the driver copies the values during the call.
         unsafe {
@@ -175,19 +188,20 @@ impl LoadedKernel {
         .doing("launching the kernel")
     }
 
-    /// The same by the driver's newer call, which those that know devices with clusters have.
+    /// The same by the driver's newer call, which those that know such attributes have.
     ///
     /// # Safety
     ///
     /// As for [`enqueue`](LoadedKernel::enqueue).
-    unsafe fn enqueue_clusters(&self, stream: &CudaStream, grid: Grid, parameters: &mut [*mut c_void]) -> Result<()> {
-        let mut cluster = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue {
-                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: grid.cluster, y: 1, z: 1 },
-            },
-        };
+    unsafe fn enqueue_with(
+        &self,
+        stream: &CudaStream,
+        grid: Grid,
+        id: sys::CUlaunchAttributeID,
+        value: sys::CUlaunchAttributeValue,
+        parameters: &mut [*mut c_void],
+    ) -> Result<()> {
+        let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
         let config = sys::CUlaunchConfig {
             gridDimX: grid.blocks,
             gridDimY: 1,
@@ -197,7 +211,7 @@ impl LoadedKernel {
             blockDimZ: 1,
             sharedMemBytes: grid.shared_bytes,
             hStream: stream.cu_stream(),
-            attrs: &raw mut cluster,
+            attrs: &raw mut attribute,
             numAttrs: 1,
         };
         // SAFETY: the configuration and its one attribute live until the call returns; the rest is as for the other call.
@@ -205,6 +219,6 @@ impl LoadedKernel {
             sys::cuLaunchKernelEx(&raw const config, self.function, parameters.as_mut_ptr(), std::ptr::null_mut())
         }
         .result()
-        .doing("launching the kernel in clusters")
+        .doing("launching the kernel")
     }
 }

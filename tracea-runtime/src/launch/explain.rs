@@ -76,8 +76,9 @@ impl Launch<'_> {
                 0 => "each tile's sum".to_owned(),
                 whole => format!("the sum of each tile but the first {whole}"),
             };
-            let parts = plan.shares.parts;
-            let _ = writeln!(out, "  parts      {parts} of {which}, one a block; the last one adds them up");
+            let (parts, who) =
+                (plan.shares.parts, if plan.grid.cooperative { "all of them add" } else { "the last one adds" });
+            let _ = writeln!(out, "  parts      {parts} of {which}, one a block; {who} them up");
         }
         if let Some(merged) = plan.merged {
             let names = merged.dims().iter().filter_map(|dim| self.kernel.dims.get(*dim)).map(|def| def.name);

@@ -8,7 +8,7 @@ use super::merged::{Gapless, Merged};
 use super::params::{Shares, blocks, shared_bytes, tile_count};
 use super::skew::{Skews, are_ragged};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
-use crate::plan::{GridAxis, KernelDef, Variant};
+use crate::plan::{GridAxis, KernelDef, Split, Variant};
 
 /// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle. Measured with f16 rows aligned to 2 bytes on an
 /// H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3 convolution of 67 channels, two blocks a
@@ -25,6 +25,9 @@ const L2_BYTES: [(u32, u64); 4] = [(128, 70), (64, 54), (32, 49), (0, 31)];
 /// block writes or reads in a cycle.
 const LEAVING: u64 = 500;
 const JOINING: u64 = 1000;
+/// The same where all blocks of a tile wait for each other, and the bytes that one of them then reads of its share in a cycle.
+const MEETING: u64 = 1500;
+const DEALT_BYTES: u64 = 48;
 /// The same where the last block's threads wait for memory themselves all along.
 const JOINING_OF_ROWS: u64 = 2500;
 const JOINED_BYTES: u64 = 64;
@@ -151,6 +154,9 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
     let Some(split) = variant.split else { return whole };
     let tiles = tile_count(variant, sizes);
     let steps = variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1);
+    if split.shares > 0 && resident(variant, sizes, capacity, 1) < variant.cost.resident.max(1) {
+        return whole;
+    }
     // All tiles, or those that are left when each multiprocessor has had as many.
     let at_a_time = u64::from(capacity.blocks_at_a_time(variant.cost.resident.max(1), 1));
     let full_waves = tiles / at_a_time * at_a_time;
@@ -159,6 +165,8 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
         let cut = tiles - first;
         let room = PARTS_BYTES / (cut.max(1) * u64::from(split.part_bytes)).max(1);
         let most = if cut <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
+        // Blocks that wait for each other run at a time.
+        let most = if split.shares > 0 { most.min(at_a_time / cut.max(1)) } else { most };
         // Doubling, and one and a half times that: 2, 3, 4, 6, 8, 12 …
         let wanted = (1..).flat_map(|doubled| [1u64 << doubled, 3 << (doubled - 1)]);
         wanted
@@ -191,9 +199,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
     let (whole, parts) = (u64::from(shares.whole), u64::from(shares.parts));
     let cut = tile_count(variant, sizes).saturating_sub(whole).saturating_mul(parts);
     let multiprocessors = u64::from(capacity.multiprocessors);
-    let by_shared = (capacity.block_shared_bytes + SHARED_OF_A_BLOCK)
-        / (shared_bytes(variant, sizes, shares.parts) + SHARED_OF_A_BLOCK);
-    let resident = u64::from(variant.cost.resident.min(by_shared).max(1));
+    let resident = u64::from(resident(variant, sizes, capacity, shares.parts));
     let (mut latency, mut work) = (0u64, 0u64);
     for (units, parts) in [(whole, 1), (cut, parts)] {
         let each = units.div_ceil(multiprocessors);
@@ -202,6 +208,11 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         work = work.saturating_add(each.saturating_mul(unit.work));
     }
     let joining = match variant.split {
+        Some(Split { shares: shares @ 1.., part_bytes, .. }) if parts > 1 => {
+            let (shares, part_bytes) = (u64::from(shares), u64::from(part_bytes));
+            let read = parts * part_bytes / shares * shares.div_ceil(parts);
+            MEETING + part_bytes / JOINED_BYTES + read / DEALT_BYTES
+        }
         Some(split) if parts > 1 => {
             let joining = if variant.cost.fetches.is_empty() { JOINING_OF_ROWS } else { JOINING };
             joining + u64::from(split.part_bytes) * (parts + 1) / JOINED_BYTES
@@ -210,6 +221,13 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
     };
     let pairing = if variant.paired.is_some() { PAIRING } else { 0 };
     latency.max(work).saturating_add(joining + pairing)
+}
+
+/// Blocks that a multiprocessor holds at a time.
+fn resident(variant: &Variant, sizes: &Sizes, capacity: Capacity, parts: u32) -> u32 {
+    let by_shared =
+        (capacity.block_shared_bytes + SHARED_OF_A_BLOCK) / (shared_bytes(variant, sizes, parts) + SHARED_OF_A_BLOCK);
+    variant.cost.resident.min(by_shared).max(1)
 }
 
 /// What one block takes for a tile, or for one of its parts: on its own, and of a multiprocessor that others share.
@@ -251,7 +269,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use crate::dtype::Dtype;
-    use crate::plan::{Arg, Cost, Fetch, Relaid, Split, StepCost, TensorDef};
+    use crate::plan::{Arg, Cost, Fetch, Relaid, StepCost, TensorDef};
     use crate::tensor::{Layout, RawTensor};
 
     const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10 };
@@ -350,7 +368,7 @@ mod tests {
     #[test]
     fn memory_bounds_what_few_rows_take() {
         // 235 MB at 3.9 TB/s: 60 µs of 1.75 GHz, whatever multiprocessors do.
-        let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true });
+        let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true, shares: 0 });
         let few = says(&Variant { split, ..SMALL }, [16, 28672, 4096], 0, false);
         assert!((105_000..180_000).contains(&few.cycles), "{}", few.cycles);
         assert_eq!(few.shares.parts, 1, "parts would be moved too");
@@ -359,7 +377,7 @@ mod tests {
 
     #[test]
     fn tiles_that_full_waves_leave_over_are_cut() {
-        let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true };
+        let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 0 };
         let cut = |split| says(&Variant { split, ..WIDE }, [5120; 3], 0, false);
         let said = cut(Some(split));
         assert_eq!(said.shares.whole, 6 * 132, "of 40 x 20 tiles");
@@ -370,6 +388,25 @@ mod tests {
         // Little is left of the last wave anyway.
         let full = says(&Variant { split: Some(split), ..WIDE }, [4096; 3], 0, false);
         assert_eq!(full.shares, Shares::WHOLE, "of 32 x 16 tiles, 116 are left of 132");
+    }
+
+    #[test]
+    fn blocks_that_wait_for_each_other_run_at_a_time() {
+        let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8 };
+        let cut = |split, sizes| says(&Variant { split: Some(split), ..WIDE }, sizes, 0, false);
+        for sizes in [[5120; 3], [512, 512, 16384], [384, 2304, 8192], [2048, 2048, 256], [128 * 19, 256 * 7, 4096]] {
+            let Shares { whole, parts } = cut(dealt, sizes).shares;
+            let tiles = (sizes[0].div_ceil(128) * sizes[1].div_ceil(256)) as u32;
+            assert!(whole % 132 == 0 && (parts == 1 || (tiles - whole) * parts <= 132), "{sizes:?}: {whole} {parts}");
+        }
+        let few = [512, 512, 16384];
+        assert!(
+            cut(dealt, few).cycles < cut(Split { shares: 0, ..dealt }, few).cycles,
+            "a part of 128 KiB takes one block long"
+        );
+        let crowded =
+            Variant { cost: Cost { resident: 2, ..WIDE.cost }, shared_bytes: 200 << 10, split: Some(dealt), ..WIDE };
+        assert_eq!(says(&crowded, few, 0, false).shares, Shares::WHOLE, "a multiprocessor has room for one");
     }
 
     #[test]

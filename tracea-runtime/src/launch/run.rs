@@ -176,7 +176,8 @@ impl Launch<'_> {
         for tensor in variant.windowed() {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
-        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, shares.parts) };
+        let cooperative = shares.parts > 1 && variant.split.is_some_and(|split| split.shares > 0);
+        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, shares.parts), cooperative };
         Ok(Plan {
             variant,
             variant_index,

@@ -1,0 +1,163 @@
+//! Cut tiles that all blocks which had a part put together between them.
+//!
+//! ```text
+//! join parts of acc                     deal parts of acc by 4 panels
+//! map y                          →      map y
+//! for 4 panels { write, send }          for 4 panels, where they are this part's { write, send }
+//! ```
+//! One block that reads all parts of a tile takes longer for that than for its share of the products: eight parts of 128 × 128 are
+//! half a megabyte. Where what comes after the sum does each register by itself and goes out by panels, the parts' blocks have some of
+//! the panels each. They wait for each other, so that all of them must run at a time; the launch sees to that.
+
+use crate::program::layout::LayoutId;
+use crate::program::{Dealt, Domain, Part, Program, Stmt};
+
+/// Registers that addresses and the like take beside tiles.
+const BESIDE_TILES: u32 = 64;
+/// Registers that a thread reads of other parts at a time: 32 KiB are on their way to a warpgroup then.
+const MOST_AHEAD: u32 = 64;
+
+/// The body of a block's unit of work, with the tile dealt out where it can be; consumers have so many registers each.
+pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<Stmt> {
+    let Some(at) = body.iter().position(|stmt| matches!(stmt, Stmt::JoinParts { .. })) else { return body };
+    let Some((layout, panels)) = panels_after(program, &body, at) else { return body };
+    let Stmt::JoinParts { values, .. } = &body[at] else { return body };
+    let each = program.layout(layout).size() / panels;
+    let held = values.len() as u32 * program.layout(layout).size();
+    let ahead = (registers.saturating_sub(BESIDE_TILES + held).min(MOST_AHEAD) / each).max(1);
+    let values = values.iter().map(|(var, op, _, offset)| (*var, *op, *offset)).collect();
+    body[at] = Stmt::DealParts { values, panels, ahead };
+    for stmt in &mut body[at..] {
+        if let Stmt::Panels { body, dealt, .. } = stmt {
+            *dealt = Some(Dealt { panels, others: passes(body) });
+        }
+    }
+    let warpgroups = program.threads / 128;
+    if let Some(split) = &mut program.split {
+        split.shares = panels * warpgroups;
+    }
+    body
+}
+
+/// The layout of the values that are joined, and by how many panels what follows can be dealt out.
+fn panels_after(program: &Program, body: &[Stmt], at: usize) -> Option<(LayoutId, u32)> {
+    let Stmt::JoinParts { values, .. } = &body[at] else { return None };
+    let layouts = values.iter().map(|(var, _, part, _)| match program.var(*var).domain {
+        Domain::Tile(layout) if *part == Part::Registers => Some(layout),
+        _ => None,
+    });
+    let layouts = layouts.collect::<Option<Vec<LayoutId>>>()?;
+    let layout = *layouts.first()?;
+    let after = &body[at + 1..];
+    if layouts.iter().any(|other| *other != layout) || !after.iter().all(is_by_registers) {
+        return None;
+    }
+    let counts =
+        || after.iter().filter_map(|stmt| if let Stmt::Panels { count, .. } = stmt { Some(*count) } else { None });
+    let panels = counts().min()?;
+    let alike = counts().all(|count| count.is_multiple_of(panels));
+    // Threads leave four registers at a time.
+    (alike && program.layout(layout).size().is_multiple_of(4 * panels)).then_some((layout, panels))
+}
+
+/// Whether each register's result depends on no other register of the tile, and nobody waits for threads of other warpgroups.
+fn is_by_registers(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Line(_)
+        | Stmt::Declare(_)
+        | Stmt::Let { .. }
+        | Stmt::Map { .. }
+        | Stmt::MaskEdge { .. }
+        | Stmt::Load { kept: None, .. }
+        | Stmt::WaitFull(_)
+        | Stmt::Release(_)
+        | Stmt::Advance(_)
+        | Stmt::ReadPanel { .. }
+        | Stmt::AwaitPanel { .. }
+        | Stmt::WritePanel { .. }
+        | Stmt::SendPanel { .. }
+        | Stmt::StorePanel { .. } => true,
+        Stmt::Where { .. } | Stmt::Panels { .. } => stmt.bodies().into_iter().flatten().all(is_by_registers),
+        _ => false,
+    }
+}
+
+/// What the statements do with rings, and nothing else: slots that others have no use for are given back.
+fn passes(stmts: &[Stmt]) -> Vec<Stmt> {
+    let waits = stmts.iter().any(|stmt| matches!(stmt, Stmt::WaitFull(_)));
+    let passed = stmts.iter().filter_map(|stmt| match stmt {
+        Stmt::WaitFull(_) | Stmt::Release(_) | Stmt::Advance(_) => Some(stmt.clone()),
+        // Which slot.
+        Stmt::Let { .. } if waits => Some(stmt.clone()),
+        Stmt::Where { condition, body, otherwise } => {
+            let (body, otherwise) = (passes(body), passes(otherwise));
+            let any = !body.is_empty() || !otherwise.is_empty();
+            any.then_some(Stmt::Where { condition: *condition, body, otherwise })
+        }
+        _ => None,
+    });
+    passed.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{cuda, gemm, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    fn shares(item: TokenStream) -> u32 {
+        program(item).split.expect("a sum").shares
+    }
+
+    fn with(schedule: TokenStream, after: TokenStream, result: TokenStream) -> TokenStream {
+        quote! {
+            #[schedule(#schedule)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<f16, (M, N)>, c: &mut Tensor<#result>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    #after
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn panels_of_each_warpgroup_are_shares() {
+        let wide = quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2);
+        assert_eq!(shares(gemm(wide.clone())), 2 * 2);
+        assert_eq!(shares(with(wide.clone(), quote!(c[(i, j)] = acc;), quote!(f32, (M, N)))), 4 * 2, "narrower panels");
+        assert_eq!(shares(with(wide, quote!(c[(j, i)] = acc.t().to();), quote!(f16, (N, M)))), 2 * 2);
+        assert_eq!(shares(gemm(quote!(sm_90a, i = 64, j = 256, k = 64, stages = 4, consumers = 1))), 4);
+    }
+
+    /// One block has all columns of a row.
+    #[test]
+    fn sums_along_rows_keep_the_tile_together() {
+        let schedule = quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2);
+        assert_eq!(shares(with(schedule, quote!(c[(i, j)] = (acc / acc.row_sum()).to();), quote!(f16, (M, N)))), 0);
+    }
+
+    #[test]
+    fn threads_without_roles_have_no_panels() {
+        assert_eq!(shares(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)))), 0);
+    }
+
+    /// The residual's panels come to every block.
+    #[test]
+    fn slots_of_others_panels_are_given_back() {
+        let schedule = quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2);
+        let text = cuda(with(schedule, quote!(c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to();), quote!(f16, (M, N))));
+        let (_, rest) =
+            text.split_once("if (panel_part<2, THREADS>(panel, work.parts) != work.part) {").expect("panels");
+        let (others, _) = rest.split_once("continue;").expect("the next panel");
+        for line in
+            ["mbarrier_wait(a_ready_full + slot, phase);", "mbarrier_arrive(a_ready_empty + slot);", "++k_count;"]
+        {
+            assert!(others.contains(line), "{line}\n{text}");
+        }
+        assert!(!others.contains("read_panel") && !text.contains("last_to_arrive"), "{text}");
+    }
+}

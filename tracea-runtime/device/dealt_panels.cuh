@@ -1,0 +1,110 @@
+// A tile whose sum several blocks share out, and which they also put together between them, where what comes after the sum goes
+// panel by panel: each block leaves in a workspace what it has of the others' panels, and adds to its own ones what they have left.
+// That takes all of these blocks to run at the same time; each warpgroup goes by itself.
+//
+//     leave_panels; meet_parts; join_panels;
+//     for each panel that this part puts together (panel_part): store it
+#pragma once
+
+#include "tracea/parts.cuh"
+#include "tracea/warpgroup.cuh"
+
+namespace tracea {
+
+// Which of `parts` puts together this warpgroup's share of the panel: all of them in turn where there are as many shares, else parts
+// that are far apart.
+template <int PANELS, int THREADS>
+__device__ __forceinline__ int panel_part(int panel, int parts) {
+    constexpr unsigned warpgroups = THREADS / 128;
+    const unsigned share = panel * warpgroups + threadIdx.x / 128;
+    return static_cast<int>(share * static_cast<unsigned>(parts) / (PANELS * warpgroups));
+}
+
+// Where a thread's group of four registers lies in a part: neighbouring threads' beside each other.
+template <int THREADS>
+__device__ __forceinline__ int group_of_four(int r) {
+    return (r / 4 * THREADS + static_cast<int>(threadIdx.x)) * 4;
+}
+
+// What this part has of panels that others put together.
+template <int PANELS, int THREADS, int N>
+__device__ __forceinline__ void leave_panels(const float (&x)[N], float* this_part, int part, int parts) {
+    constexpr int registers = N / PANELS;
+    static_assert(N % PANELS == 0 && registers % 4 == 0, "panels of whole groups of four");
+#pragma unroll
+    for (int panel = 0; panel < PANELS; ++panel) {
+        if (panel_part<PANELS, THREADS>(panel, parts) == part) continue;
+#pragma unroll
+        for (int r = panel * registers; r < (panel + 1) * registers; r += 4) {
+            __stcg(reinterpret_cast<float4*>(this_part + group_of_four<THREADS>(r)), make_float4(x[r], x[r + 1], x[r + 2], x[r + 3]));
+        }
+    }
+}
+
+// Until this warpgroup's share of all parts has been left, where it puts any panel together. `arrived` has a count for each
+// warpgroup of the tile, 0 again when the last of those that wait has seen all come. One thread releases what the barrier before
+// ordered, and acquires for those that the barrier after orders: PTX ISA, "Memory Consistency Model", causality order.
+template <int PANELS, int THREADS>
+__device__ __forceinline__ void meet_parts(unsigned* arrived, int part, int parts) {
+    bool waits = false;
+#pragma unroll
+    for (int panel = 0; panel < PANELS; ++panel) waits |= panel_part<PANELS, THREADS>(panel, parts) == part;
+    unsigned* const count = arrived + threadIdx.x / 128;
+    warpgroup_barrier();
+    if (threadIdx.x % 128 == 0) {
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+        if (waits) {
+            unsigned come;
+            do {
+                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(count) : "memory");
+            } while (come < static_cast<unsigned>(parts));
+            const unsigned all = parts + min(parts, PANELS);
+            if (atomicAdd(count, 1u) == all - 1) *count = 0;
+        }
+    }
+    if (waits) warpgroup_barrier();
+}
+
+// A thread's registers of one panel in another block's part.
+template <int THREADS, int REGISTERS>
+__device__ __forceinline__ void read_left(float4 (&come)[REGISTERS / 4], const float* from, int panel) {
+#pragma unroll
+    for (int g = 0; g < REGISTERS / 4; ++g) {
+        come[g] = __ldcg(reinterpret_cast<const float4*>(from + group_of_four<THREADS>(panel * REGISTERS + 4 * g)));
+    }
+}
+
+// Of panels that this part puts together, what the others have left, in an order that the panel and their number say alone. A
+// thread has AHEAD parts on their way, and asks for the next one as it takes one up.
+template <class Op, int PANELS, int THREADS, int AHEAD, int N>
+__device__ __forceinline__ void join_panels(float (&x)[N], const float* first_part, int stride, int part, int parts) {
+    constexpr int registers = N / PANELS;
+    const auto after = [&](int n) { return first_part + static_cast<long long>(part + n < parts ? part + n : part + n - parts) * stride; };
+#pragma unroll
+    for (int panel = 0; panel < PANELS; ++panel) {
+        if (panel_part<PANELS, THREADS>(panel, parts) != part) continue;
+        float4 come[AHEAD][registers / 4];
+#pragma unroll
+        for (int n = 0; n < AHEAD; ++n) {
+            if (1 + n < parts) read_left<THREADS, registers>(come[n], after(1 + n), panel);
+        }
+#pragma unroll 1
+        for (int first = 1; first < parts; first += AHEAD) {
+#pragma unroll
+            for (int n = 0; n < AHEAD; ++n) {
+                if (first + n >= parts) break;
+#pragma unroll
+                for (int g = 0; g < registers / 4; ++g) {
+                    const int r = panel * registers + 4 * g;
+                    x[r] = Op::apply(x[r], come[n][g].x);
+                    x[r + 1] = Op::apply(x[r + 1], come[n][g].y);
+                    x[r + 2] = Op::apply(x[r + 2], come[n][g].z);
+                    x[r + 3] = Op::apply(x[r + 3], come[n][g].w);
+                }
+                if (first + n + AHEAD < parts) read_left<THREADS, registers>(come[n], after(first + n + AHEAD), panel);
+            }
+        }
+    }
+}
+
+}  // namespace tracea
