@@ -12,12 +12,6 @@ __device__ __forceinline__ int cluster_rank() {
     return rank;
 }
 
-__device__ __forceinline__ int cluster_size() {
-    int blocks;
-    asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
-    return blocks;
-}
-
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
@@ -33,21 +27,6 @@ __device__ __forceinline__ unsigned cluster_address(const void* shared, int rank
     unsigned address;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
     return address;
-}
-
-// Another block's shared memory, by such an address: a multiple of 16.
-__device__ __forceinline__ float4 load_cluster(unsigned address) {
-    float4 x;
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                 : "r"(address)
-                 : "memory");
-    return x;
-}
-
-__device__ __forceinline__ void store_cluster(unsigned address, float4 x) {
-    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(x.x), "f"(x.y), "f"(x.z), "f"(x.w)
-                 : "memory");
 }
 
 // Arrives at the same barrier of the block of that rank, which waits with mbarrier_wait_cluster.

@@ -19,43 +19,18 @@ __device__ __forceinline__ void tma_prefetch_map(const TensorMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// How L2 should treat what a copy reads. PTX ISA, "createpolicy".
-struct CachePolicy {
-    unsigned long long bits;
-};
-
-__device__ __forceinline__ CachePolicy l2_evict_first() {
-    CachePolicy policy;
-    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy.bits));
-    return policy;
-}
-
-__device__ __forceinline__ CachePolicy l2_evict_last() {
-    CachePolicy policy;
-    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy.bits));
-    return policy;
-}
-
 // Orders this thread's ordinary and cp.async accesses to shared memory, and those of others that it has waited for, before
 // asynchronous ones (TMA, wgmma) that follow. PTX ISA, "Async proxy" and "membar, fence: fence.proxy".
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// For each rank: loads, which complete on `full` (with a cache policy; into the same place of several blocks of the cluster,
-// bit r of `blocks` for the block of rank r, each on its own barrier), and stores, which complete by groups.
+// For each rank: loads, which complete on `full` (or into the same place of several blocks of the cluster, bit r of `blocks` for the
+// block of rank r, each on its own barrier), and stores, which complete by groups.
 #define TRACEA_TMA(RANK, COORDINATES, TEXT, ...)                                                                               \
     __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, COORDINATES) {                 \
         asm volatile("cp.async.bulk.tensor." #RANK                                                                             \
                      "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" TEXT "}], [%2];" ::"r"(         \
                          shared_address(shared)),                                                                              \
                      "l"(&map), "r"(shared_address(full)), "n"(0), __VA_ARGS__                                                 \
-                     : "memory");                                                                                              \
-    }                                                                                                                          \
-    __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, Barrier* full, CachePolicy policy,            \
-                                             COORDINATES) {                                                                    \
-        asm volatile("cp.async.bulk.tensor." #RANK                                                                             \
-                     "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {" TEXT             \
-                     "}], [%2], %3;" ::"r"(shared_address(shared)),                                                            \
-                     "l"(&map), "r"(shared_address(full)), "l"(policy.bits), __VA_ARGS__                                       \
                      : "memory");                                                                                              \
     }                                                                                                                          \
     __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, Barrier* full,                      \

@@ -147,9 +147,9 @@ __device__ __forceinline__ void load_box(void* shared, const TensorMap& map, Bar
     } else if constexpr (RANK == 2) {
         tma_load(shared, map, full, col, row);
     } else if constexpr (RANK == 3) {
-        tma_load(shared, map, full, l2_evict_last(), col, row, 0);
+        tma_load(shared, map, full, col, row, 0);
     } else if constexpr (RANK == 4) {
-        tma_load(shared, map, full, l2_evict_first(), col, row, 0, 0);
+        tma_load(shared, map, full, col, row, 0, 0);
     } else {
         tma_load(shared, map, full, col, row, 0, 0, 0);
     }
@@ -260,18 +260,6 @@ __global__ void multicast_kernel(const __grid_constant__ TensorMap source, unsig
     __syncthreads();
     if (threadIdx.x == 0) mbarrier_arrive_at(done, 1 - rank);
     mbarrier_wait_cluster(done, 0);
-    cluster_sync();
-}
-
-// Each block writes into the shared memory of the next one of its cluster, and reads what the one before was given.
-__global__ void neighbours_kernel(const float4* in, float4* out) {
-    __shared__ float4 given[128];
-    const int rank = cluster_rank(), blocks = cluster_size();
-    const int i = blockIdx.x * 128 + threadIdx.x;
-    cluster_sync();
-    store_cluster(cluster_address(given + threadIdx.x, (rank + 1) % blocks), in[i]);
-    cluster_sync();
-    out[i] = load_cluster(cluster_address(given + threadIdx.x, (rank + blocks - 1) % blocks));
     cluster_sync();
 }
 

@@ -353,24 +353,6 @@ void launch_clusters(void (*kernel)(Parameters...), unsigned blocks, unsigned th
     require(cudaDeviceSynchronize(), "kernel");
 }
 
-void test_neighbours() {
-    for (const unsigned size : {2u, 4u, 8u}) {
-        const unsigned blocks = 3 * size, floats = 4 * 128;
-        const vector<float> in = random_values<float>(blocks * floats);
-        const Buffer<float> given(in);
-        Buffer<float> out(in.size());
-        launch_clusters(neighbours_kernel, blocks, 128, 0, size, reinterpret_cast<const float4*>(given.pointer),
-                        reinterpret_cast<float4*>(out.pointer));
-        vector<float> expected(in.size());
-        for (unsigned block = 0; block < blocks; ++block) {
-            // The block before holds what the one before it has given.
-            const unsigned first = block / size * size, from = first + (block - first + size - 2) % size;
-            std::copy_n(in.begin() + from * floats, floats, expected.begin() + block * floats);
-        }
-        check("neighbours in clusters of " + std::to_string(size), out.read() == expected);
-    }
-}
-
 void test_multicast() {
     using Tile = PanelTile<bf16, 64, 256>;
     const Sheet<bf16> sheet(50, 256, 256);
@@ -672,7 +654,6 @@ int main() {
     test_panels<PanelTile<float, 64, 64>>();
     test_tma_rank_1();
     test_walks();
-    test_neighbours();
     test_multicast();
     test_part_of_block();
     test_panel_stores<Mma16816<128, 256, 8, 1>, f16>();
