@@ -175,7 +175,7 @@ impl<'a> Emitter<'a> {
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
             Stmt::Keep { kept, source } => self.keep(kept, source),
             Stmt::Store { value, target, way } => self.store(*value, target, way),
-            Stmt::Panels { count, registers, body, dealt } => self.panels(*count, *registers, body, dealt.as_ref()),
+            Stmt::Panels { count, registers, body, dealt } => self.panels(*count, *registers, body, *dealt),
             Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),

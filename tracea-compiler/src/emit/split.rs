@@ -2,7 +2,7 @@
 
 use super::{Emitter, reduce_name};
 use crate::nest::ReduceOp;
-use crate::program::{Dealt, Domain, Part, Scalar, Split, Stmt, VarId};
+use crate::program::{Domain, Part, Scalar, Split, Stmt, VarId};
 
 impl Emitter<'_> {
     pub(super) fn join_parts(&mut self, values: &[(VarId, ReduceOp, Part, u32)], leaving: &[Stmt]) {
@@ -71,29 +71,20 @@ impl Emitter<'_> {
         self.out.line(format!("float* const this_part = first_part + {part} * {floats};"));
     }
 
-    /// In an unrolled loop, each panel, or what is done in place of those that other blocks have.
-    pub(super) fn panels(&mut self, count: u32, registers: u32, body: &[Stmt], dealt: Option<&Dealt>) {
+    /// In an unrolled loop, each panel that is not another block's.
+    pub(super) fn panels(&mut self, count: u32, registers: u32, body: &[Stmt], dealt: Option<u32>) {
         self.out.line("#pragma unroll");
         self.out.line(format!("for (int panel = 0; panel < {count}; ++panel) {{"));
         self.out.indent();
         self.panel_registers = Some(registers);
         if let (Some(dealt), Some(split)) = (dealt, &self.program.split) {
-            let panel = match count / dealt.panels {
+            let panel = match count / dealt {
                 1 => "panel".to_string(),
                 each => format!("panel / {each}"),
             };
             let (part, parts) = (&split.part, &split.parts_here);
-            let others = format!("if (panel_part<{}, THREADS>({panel}, {parts}) != {part})", dealt.panels);
-            if dealt.others.is_empty() {
-                self.out.line(format!("{others} continue;"));
-            } else {
-                self.out.line(format!("{others} {{"));
-                self.out.indent();
-                self.stmts(&dealt.others);
-                self.out.line("continue;");
-                self.out.dedent();
-                self.out.line("}");
-            }
+            let falls_to = format!("panel_part<{dealt}, THREADS>({panel}, {parts})");
+            self.out.line(format!("if ({falls_to} != {part}) continue;"));
             self.some_panels = Some(format!("{parts} > 1"));
         }
         self.stmts(body);

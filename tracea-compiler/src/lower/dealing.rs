@@ -10,7 +10,7 @@
 //! the panels each. They wait for each other, so that all of them must run at a time; the launch sees to that.
 
 use crate::program::layout::LayoutId;
-use crate::program::{Dealt, Domain, Part, Program, Stmt};
+use crate::program::{Domain, Part, Program, Stmt};
 
 /// Registers that addresses and the like take beside tiles.
 const BESIDE_TILES: u32 = 64;
@@ -28,8 +28,8 @@ pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<S
     let values = values.iter().map(|(var, op, _, offset)| (*var, *op, *offset)).collect();
     body[at] = Stmt::DealParts { values, panels, ahead };
     for stmt in &mut body[at..] {
-        if let Stmt::Panels { body, dealt, .. } = stmt {
-            *dealt = Some(Dealt { panels, others: passes(body) });
+        if let Stmt::Panels { dealt, .. } = stmt {
+            *dealt = Some(panels);
         }
     }
     let warpgroups = program.threads / 128;
@@ -60,7 +60,8 @@ fn panels_after(program: &Program, body: &[Stmt], at: usize) -> Option<(LayoutId
     (alike && program.layout(layout).size().is_multiple_of(4 * panels)).then_some((layout, panels))
 }
 
-/// Whether each register's result depends on no other register of the tile, and nobody waits for threads of other warpgroups.
+/// Whether each register's result depends on no other register of the tile, and nobody waits for other threads than those of the
+/// warpgroup.
 fn is_by_registers(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Line(_)
@@ -69,10 +70,6 @@ fn is_by_registers(stmt: &Stmt) -> bool {
         | Stmt::Map { .. }
         | Stmt::MaskEdge { .. }
         | Stmt::Load { kept: None, .. }
-        | Stmt::WaitFull(_)
-        | Stmt::Release(_)
-        | Stmt::Advance(_)
-        | Stmt::ReadPanel { .. }
         | Stmt::AwaitPanel { .. }
         | Stmt::WritePanel { .. }
         | Stmt::SendPanel { .. }
@@ -82,26 +79,9 @@ fn is_by_registers(stmt: &Stmt) -> bool {
     }
 }
 
-/// What the statements do with rings, and nothing else: slots that others have no use for are given back.
-fn passes(stmts: &[Stmt]) -> Vec<Stmt> {
-    let waits = stmts.iter().any(|stmt| matches!(stmt, Stmt::WaitFull(_)));
-    let passed = stmts.iter().filter_map(|stmt| match stmt {
-        Stmt::WaitFull(_) | Stmt::Release(_) | Stmt::Advance(_) => Some(stmt.clone()),
-        // Which slot.
-        Stmt::Let { .. } if waits => Some(stmt.clone()),
-        Stmt::Where { condition, body, otherwise } => {
-            let (body, otherwise) = (passes(body), passes(otherwise));
-            let any = !body.is_empty() || !otherwise.is_empty();
-            any.then_some(Stmt::Where { condition: *condition, body, otherwise })
-        }
-        _ => None,
-    });
-    passed.collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::testing::{cuda, gemm, program};
+    use crate::testing::{gemm, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -145,19 +125,13 @@ mod tests {
         assert_eq!(shares(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)))), 0);
     }
 
-    /// The residual's panels come to every block.
+    /// A ring would bring the residual's panels to every block, whether they are its own or not.
     #[test]
-    fn slots_of_others_panels_are_given_back() {
+    fn what_a_ring_brings_after_the_sum_keeps_the_tile_together() {
         let schedule = quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2);
-        let text = cuda(with(schedule, quote!(c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to();), quote!(f16, (M, N))));
-        let (_, rest) =
-            text.split_once("if (panel_part<2, THREADS>(panel, work.parts) != work.part) {").expect("panels");
-        let (others, _) = rest.split_once("continue;").expect("the next panel");
-        for line in
-            ["mbarrier_wait(a_ready_full + slot, phase);", "mbarrier_arrive(a_ready_empty + slot);", "++k_count;"]
-        {
-            assert!(others.contains(line), "{line}\n{text}");
-        }
-        assert!(!others.contains("read_panel") && !text.contains("last_to_arrive"), "{text}");
+        let residual = quote!(c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to(););
+        assert_eq!(shares(with(schedule.clone(), residual, quote!(f16, (M, N)))), 0);
+        let by_threads = quote!(c[(i, j)] = (acc + r[(i - 1, j)].to::<f32>()).to(););
+        assert_eq!(shares(with(schedule, by_threads, quote!(f16, (M, N)))), 2 * 2);
     }
 }

@@ -22,7 +22,7 @@ pub use int_text::{Divisor, IntText};
 pub use kept::{Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
-pub use split::{Dealt, Part, Split, WholeTiles};
+pub use split::{Part, Split, WholeTiles};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -328,7 +328,8 @@ pub enum Stmt {
         count: u32,
         registers: u32,
         body: Vec<Stmt>,
-        dealt: Option<Dealt>,
+        /// Where a cut tile is dealt out: by so many panels, of which a block has some.
+        dealt: Option<u32>,
     },
     /// A panel that a ring has brought → its registers, converted.
     ReadPanel {
@@ -447,10 +448,10 @@ impl Stmt {
     /// The statements inside of it.
     pub fn bodies(&self) -> Vec<&[Stmt]> {
         match self {
-            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::ByColumns { body, .. } => vec![body],
-            Stmt::Panels { body, dealt, .. } => {
-                std::iter::once(&body[..]).chain(dealt.iter().map(|dealt| &dealt.others[..])).collect()
-            }
+            Stmt::For { body, .. }
+            | Stmt::If { body, .. }
+            | Stmt::ByColumns { body, .. }
+            | Stmt::Panels { body, .. } => vec![body],
             Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
             Stmt::JoinParts { leaving, .. } => vec![leaving],
             _ => Vec::new(),

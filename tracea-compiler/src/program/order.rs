@@ -18,7 +18,7 @@
 
 use super::effects::{Effect, effects};
 use super::shared::SharedId;
-use super::{ConditionId, Dealt, Program, Scope, Stmt, StoreWay, Turn};
+use super::{ConditionId, Program, Scope, Stmt, StoreWay, Turn};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Inserts [`Stmt::Barrier`] and [`Stmt::Fence`] wherever they are needed.
@@ -120,10 +120,7 @@ impl Pass<'_> {
                 },
                 Stmt::Panels { count, registers, body, dealt } => {
                     let body = self.walk_loop(body, state);
-                    let dealt = dealt
-                        .as_ref()
-                        .map(|dealt| Dealt { panels: dealt.panels, others: self.walk_branch(&dealt.others, state) });
-                    Stmt::Panels { count: *count, registers: *registers, body, dealt }
+                    Stmt::Panels { count: *count, registers: *registers, body, dealt: *dealt }
                 }
                 // What leaves does not come back.
                 Stmt::JoinParts { values, leaving } => {

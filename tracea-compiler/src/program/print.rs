@@ -153,11 +153,6 @@ impl Program {
                     let whose = if dealt.is_some() { ", where they are this part's" } else { "" };
                     writeln!(f, "for {count} panels{whose}")?;
                     self.stmts(f, body, depth + 1)?;
-                    if let Some(others) = dealt.as_ref().map(|dealt| &dealt.others).filter(|others| !others.is_empty())
-                    {
-                        writeln!(f, "{}where they are others'", "  ".repeat(depth))?;
-                        self.stmts(f, others, depth + 1)?;
-                    }
                     continue;
                 }
                 Stmt::ReadPanel { target, shared, .. } => {

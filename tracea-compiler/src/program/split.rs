@@ -1,6 +1,5 @@
 //! How blocks share out the terms of a sum, and how what they leave for each other lies in the workspace.
 
-use super::Stmt;
 use crate::nest::{AxisId, ReduceOp};
 
 /// A loop whose steps the launch may cut into parts, one a block: several blocks then sum up one tile.
@@ -46,13 +45,4 @@ pub enum Part {
     Columns,
     Rows,
     Number,
-}
-
-/// How the blocks that share a tile's sum share out the rest of their work on it too.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dealt {
-    /// Panels of the tile's columns that fall to one block each.
-    pub panels: u32,
-    /// What the others do in their place.
-    pub others: Vec<Stmt>,
 }

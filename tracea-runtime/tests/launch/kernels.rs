@@ -104,10 +104,11 @@ extern \"C\" __global__ void __launch_bounds__(128) scaled(const float* x, float
     float* const slot = reinterpret_cast<float*>(tile) + threadIdx.x;
     if (theirs < n) *slot = x[theirs];
     cluster_sync();
-    const float4 four = load_cluster(cluster_address(tile + threadIdx.x / 4, other));
-    const float mine[4] = {four.x, four.y, four.z, four.w};
+    float mine;
+    const unsigned from = cluster_address(reinterpret_cast<float*>(tile) + threadIdx.x, other);
+    asm volatile(\"ld.shared::cluster.f32 %0, [%1];\" : \"=f\"(mine) : \"r\"(from) : \"memory\");
     const int i = blockIdx.x * 128 + threadIdx.x;
-    if (i < n) y[i] = scale * mine[threadIdx.x % 4];
+    if (i < n) y[i] = scale * mine;
     cluster_sync();
 }
 ";
