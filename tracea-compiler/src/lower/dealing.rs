@@ -14,7 +14,7 @@ use crate::program::{Domain, Part, Program, Stmt};
 
 /// Registers that addresses and the like take beside tiles.
 const BESIDE_TILES: u32 = 64;
-/// Registers that a thread reads of other parts at a time: 32 KiB are on their way to a warpgroup then.
+/// Registers that a thread reads of other parts at a time, where there are as many: 32 KiB are on their way to a warpgroup then.
 const MOST_AHEAD: u32 = 64;
 
 /// The body of a block's unit of work, with the tile dealt out where it can be; consumers have so many registers each.
