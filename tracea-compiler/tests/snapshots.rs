@@ -3,8 +3,9 @@
 
 mod kernels;
 
+use std::fmt::Write;
 use tracea_compiler::emit::emit;
-use tracea_compiler::schedule::target::{SM_80, SM_90A, Target};
+use tracea_compiler::schedule::target::{SM_80, SM_90A, TARGETS, Target};
 
 /// The program and the source of a kernel's first two instances: attention's causal form differs from its other one. `suffix` tells
 /// the target's files from those of sm_80.
@@ -54,4 +55,20 @@ fn linear_few_rows_for_hopper() {
 #[test]
 fn linear_silu_residual_for_hopper() {
     review("linear_silu_residual.rs", &SM_90A, "_sm_90a");
+}
+
+/// Which schedules each kernel has for each target: a launch chooses among them, and one that is no longer there is missed by nobody else.
+#[test]
+fn portfolios() {
+    let mut all = String::new();
+    for kernel in kernels::files().iter().flat_map(|file| kernels::read(file)) {
+        for (nest, target) in kernel.nests.iter().flat_map(|nest| TARGETS.map(|target| (nest, target))) {
+            let lowered = kernels::lower(&kernel, nest, target)
+                .unwrap_or_else(|error| panic!("{}: {}", kernel.name, error.message));
+            for lowered in lowered {
+                let _ = writeln!(all, "{} [{}]", lowered.program.entry, lowered.program.schedule);
+            }
+        }
+    }
+    insta::assert_snapshot!("portfolios", all);
 }
