@@ -10,6 +10,7 @@
 //! the panels each. They wait for each other, so that all of them must run at a time; the launch sees to that.
 
 use crate::program::layout::LayoutId;
+use crate::program::pressure::CONSUMER_REGISTERS;
 use crate::program::{Domain, Part, Program, Stmt};
 
 /// Registers that addresses and the like take beside tiles.
@@ -17,13 +18,17 @@ const BESIDE_TILES: u32 = 64;
 /// Registers that a thread reads of other parts at a time, where there are as many: 32 KiB are on their way to a warpgroup then.
 const MOST_AHEAD: u32 = 64;
 
-/// The body of a block's unit of work, with the tile dealt out where it can be; consumers have so many registers each.
+/// The body of a block's unit of work, with the tile dealt out where it can be; consumers have so many registers each, which must do for
+/// their own tile and a panel of another block's.
 pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<Stmt> {
     let Some(at) = body.iter().position(|stmt| matches!(stmt, Stmt::JoinParts { .. })) else { return body };
     let Some((layout, panels)) = panels_after(program, &body, at) else { return body };
     let Stmt::JoinParts { values, .. } = &body[at] else { return body };
     let each = program.layout(layout).size() / panels;
     let held = values.len() as u32 * program.layout(layout).size();
+    if held + each + CONSUMER_REGISTERS > registers {
+        return body;
+    }
     let ahead = (registers.saturating_sub(BESIDE_TILES + held).min(MOST_AHEAD) / each).max(1);
     let values = values.iter().map(|(var, op, _, offset)| (*var, *op, *offset)).collect();
     body[at] = Stmt::DealParts { values, panels, ahead };
@@ -118,6 +123,16 @@ mod tests {
     fn sums_along_rows_keep_the_tile_together() {
         let schedule = quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2);
         assert_eq!(shares(with(schedule, quote!(c[(i, j)] = (acc / acc.row_sum()).to();), quote!(f16, (M, N)))), 0);
+    }
+
+    /// Two blocks of three warpgroups have 80 registers a thread.
+    #[test]
+    fn registers_must_do_for_a_panel_more() {
+        let wide = |resident: u32| {
+            shares(gemm(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 2, consumers = 2, resident = #resident)))
+        };
+        assert_eq!((wide(1), wide(2)), (2, 0));
+        assert_eq!(shares(gemm(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 2, consumers = 1, resident = 2))), 1);
     }
 
     #[test]

@@ -304,7 +304,12 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             program.persistent = true;
             body = vec![unit_loop(body)];
             let unit = std::mem::take(&mut program.body);
-            program.body = vec![unit_loop(dealing::deal(&mut program, unit, consumer_registers))];
+            // The assembler wants what two blocks share within what threads have at launch.
+            let registers = match schedule.resident {
+                1 => consumer_registers,
+                resident => pressure::at_launch(program.threads + schedule::PRODUCER_THREADS, resident),
+            };
+            program.body = vec![unit_loop(dealing::deal(&mut program, unit, registers))];
         }
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);

@@ -24,7 +24,12 @@ fn at_most(program: &Program, beside_panels: u32) -> u32 {
 /// within what every thread has at launch, before the roles move theirs.
 pub fn fits(program: &Program) -> bool {
     let threads = program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads);
-    at_most(program, 0) + CONSUMER_REGISTERS <= REGISTERS / program.resident / threads / 8 * 8
+    at_most(program, 0) + CONSUMER_REGISTERS <= at_launch(threads, program.resident)
+}
+
+/// What each of a block's threads has at launch, where so many blocks share a multiprocessor.
+pub fn at_launch(threads: u32, resident: u32) -> u32 {
+    REGISTERS / resident / threads / 8 * 8
 }
 
 /// What taking in a panel needs besides its registers and the tile's: a turn of the ring, or addresses where threads read it, and
@@ -32,7 +37,7 @@ pub fn fits(program: &Program) -> bool {
 const PANEL_REGISTERS: u32 = 32;
 
 /// What a consumer needs besides its values: it copies nothing, so that is little.
-const CONSUMER_REGISTERS: u32 = 30;
+pub const CONSUMER_REGISTERS: u32 = 30;
 /// Registers that a thread needs besides its values: as many as it may need, and as it usually does.
 const OTHER_REGISTERS: u32 = 48;
 const USUAL_REGISTERS: u32 = 16;
