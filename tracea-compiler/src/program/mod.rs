@@ -5,6 +5,7 @@
 //! which registers or rows that coordinate comes from.
 
 mod bulk;
+mod dot;
 pub mod effects;
 mod int_text;
 mod kept;
@@ -18,6 +19,7 @@ mod split;
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Premise};
+pub use dot::{Dot, Major, MathUnit, Operand};
 pub use int_text::{Divisor, IntText};
 pub use kept::{Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
@@ -514,54 +516,6 @@ pub struct Copy {
     pub shared: SharedId,
     pub slot: Option<IntText>,
     pub source: Access,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dot {
-    /// Accumulated into, or overwritten.
-    pub target: VarId,
-    pub overwrite: bool,
-    pub k: u32,
-    pub a: Operand,
-    pub b: Operand,
-    pub unit: MathUnit,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MathUnit {
-    /// `mma.sync` by 16-bit or tf32 operands.
-    Mma,
-    /// `wgmma`: asynchronous, by warpgroups.
-    Wgmma,
-    /// Fused multiply-add in f32.
-    Fma,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Operand {
-    Shared {
-        shared: SharedId,
-        slot: Option<IntText>,
-        major: Major,
-    },
-    /// A shared tile that lies across the sum, whose fragments threads read: so `wgmma` takes 32-bit types as its first operand.
-    Fragments {
-        shared: SharedId,
-        slot: Option<IntText>,
-    },
-    /// An accumulator's registers, rounded to the type.
-    Registers {
-        value: VarId,
-        ty: Dtype,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Major {
-    /// The contracted axis is contiguous.
-    K,
-    /// The other axis is contiguous.
-    Mn,
 }
 
 impl Program {

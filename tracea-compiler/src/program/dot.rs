@@ -1,0 +1,53 @@
+//! One product of tiles: by which unit, and where its operands are.
+
+use super::shared::SharedId;
+use super::{IntText, VarId};
+use crate::nest::Dtype;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dot {
+    /// Accumulated into, or overwritten.
+    pub target: VarId,
+    pub overwrite: bool,
+    pub k: u32,
+    pub a: Operand,
+    pub b: Operand,
+    pub unit: MathUnit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MathUnit {
+    /// `mma.sync` by 16-bit or tf32 operands.
+    Mma,
+    /// `wgmma`: asynchronous, by warpgroups.
+    Wgmma,
+    /// Fused multiply-add in f32.
+    Fma,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    Shared {
+        shared: SharedId,
+        slot: Option<IntText>,
+        major: Major,
+    },
+    /// A shared tile that lies across the sum, whose fragments threads read: so `wgmma` takes 32-bit types as its first operand.
+    Fragments {
+        shared: SharedId,
+        slot: Option<IntText>,
+    },
+    /// An accumulator's registers, rounded to the type.
+    Registers {
+        value: VarId,
+        ty: Dtype,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Major {
+    /// The contracted axis is contiguous.
+    K,
+    /// The other axis is contiguous.
+    Mn,
+}
