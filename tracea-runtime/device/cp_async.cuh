@@ -19,6 +19,11 @@ __device__ __forceinline__ void cp_async(unsigned shared, const void* global, in
     }
 }
 
+// The same of 16 bytes that other blocks on the multiprocessor read too: they stay in L1.
+__device__ __forceinline__ void cp_async_shared_by_blocks(unsigned shared, const void* global, int bytes) {
+    asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+
 // Closes the group of this thread's copies since the last commit.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

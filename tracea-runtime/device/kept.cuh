@@ -85,35 +85,48 @@ __device__ __forceinline__ void load_kept(E (&x)[L::size], const T* kept) {
 }
 
 // ---- what is kept to be loaded once: of vectors that lie across chunks (shifted_rows.cuh), the chunks in which they begin, so that
-// they come by cp.async too, and are put together when they are loaded
+// they come by cp.async too, and are put together when they are loaded. Where there is room for a chunk of each of the tile's rows, the
+// ones in which the last vectors end come along.
+
+// Whether this lane's vectors are the last ones of a row that a warp reads.
+template <class L>
+__device__ __forceinline__ bool is_last_along() {
+    return lane_index() % L::lanes_along == L::lanes_along - 1;
+}
 
 template <class L, int ALIGN, bool WHOLE = false, class T, class Rows>
-__device__ __forceinline__ void keep_tile_once(T* kept, Rows source, int valid_cols) {
+__device__ __forceinline__ void keep_tile_once(T* kept, Rows source, int valid_cols, T* ends = nullptr) {
     if constexpr (Chunks<L, T>::shifted(ALIGN)) {
         using Pieces = KeptPieces<L, T>;
         constexpr int element_bytes = static_cast<int>(sizeof(T));
         static_assert(Chunks<L, T>::bytes == Pieces::bytes, "kept as they are read");
         const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
+        const bool last = ends != nullptr && is_last_along<L>() && (L::col_size == L::vec);
 #pragma unroll
         for (int r = 0; r < L::size; r += Pieces::count) {
             const auto from = source(L::row(r));
             const int col = L::col_base() + L::col_offset(L::col_slot(r));
             const int before = past_chunk<Pieces::bytes>(from.pointer + col) / element_bytes;
-            const int exist = from.valid ? min(max(valid_cols - col + before, 0), Pieces::count) : 0;
+            const int left = from.valid ? valid_cols - col + before : 0, exist = min(max(left, 0), Pieces::count);
             cp_async<Pieces::bytes>(to + Pieces::step(r) * element_bytes, from.pointer + col - before, exist * element_bytes);
+            if (last && before != 0) {
+                const int more = min(max(left - Pieces::count, 0), before);
+                cp_async<Pieces::bytes>(shared_address(ends + L::row(r) * Pieces::count), from.pointer + col - before + Pieces::count,
+                                        more * element_bytes);
+            }
         }
     } else {
         keep_tile<L, ALIGN, WHOLE>(kept, source, valid_cols);
     }
 }
 
-// With what keep_tile_once was given. A vector's end comes from the next lane, and that of the last lane along a row from global
-// memory: whole warps come here.
+// With what keep_tile_once was given. A vector's end comes from the next lane, and that of the last lane along a row from its own place,
+// or from global memory where there is none: whole warps come here.
 template <class L, int ALIGN, class T, class E, class Rows>
-__device__ __forceinline__ void load_kept_once(E (&x)[L::size], const T* kept, Rows source, int valid_cols) {
+__device__ __forceinline__ void load_kept_once(E (&x)[L::size], const T* kept, Rows source, int valid_cols, const T* ends = nullptr) {
     if constexpr (Chunks<L, T>::shifted(ALIGN)) {
         using Pieces = KeptPieces<L, T>;
-        const bool last = lane_index() % L::lanes_along == L::lanes_along - 1;
+        const bool last = is_last_along<L>();
 #pragma unroll
         for (int r = 0; r < L::size; r += Pieces::count) {
             const auto from = source(L::row(r));
@@ -123,8 +136,12 @@ __device__ __forceinline__ void load_kept_once(E (&x)[L::size], const T* kept, R
             const auto lower = load_words<Pieces::bytes>(kept + Pieces::offset(r));
             auto upper = of_lane_behind(lower, L::lanes_along);
             if (last && past != 0) {
-                const int exist = from.valid ? valid_cols - col - next : 0;
-                upper = exist >= Pieces::count ? load_words<Pieces::bytes>(at + next) : load_elements<T, Pieces::bytes>(at + next, exist);
+                if (ends != nullptr && L::col_size == L::vec) {
+                    upper = load_words<Pieces::bytes>(ends + L::row(r) * Pieces::count);
+                } else {
+                    const int exist = from.valid ? valid_cols - col - next : 0;
+                    upper = exist >= Pieces::count ? load_words<Pieces::bytes>(at + next) : load_elements<T, Pieces::bytes>(at + next, 0, exist);
+                }
             }
             const auto piece = bytes_from<ALIGN>(lower, upper, past);
 #pragma unroll

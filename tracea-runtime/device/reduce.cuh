@@ -80,10 +80,11 @@ __device__ __forceinline__ T reduce_lanes(T x) {
 // ---- a tile → a slice: what a thread holds itself is folded into its share, and shares are spread among the threads that hold
 // the same row or column. Many tiles may be folded before their shares are spread.
 
-template <class Op, class L, class T>
-__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size]) {
+// All registers, or REGISTERS from register `from` on.
+template <class Op, class L, int REGISTERS = L::size, class T>
+__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size], int from = 0) {
 #pragma unroll
-    for (int r = 0; r < L::size; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
+    for (int r = from; r < from + REGISTERS; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
 }
 
 template <class Op, class L, class T>

@@ -32,14 +32,14 @@ __device__ __forceinline__ int past_chunk(const void* pointer) {
     return static_cast<int>(reinterpret_cast<unsigned long long>(pointer) % BYTES);
 }
 
-// The first `exist` elements of a chunk's worth from the pointer on, zeros behind them.
+// Of a chunk's worth from the pointer on, the elements from `begin` to before `end`; zeros beside them.
 template <class T, int BYTES>
-__device__ __forceinline__ Words<BYTES> load_elements(const T* from, int exist) {
+__device__ __forceinline__ Words<BYTES> load_elements(const T* from, int begin, int end) {
     constexpr int bits = 8 * static_cast<int>(sizeof(T)), in_word = 32 / bits;
     Words<BYTES> v{};
 #pragma unroll
     for (int i = 0; i < BYTES / static_cast<int>(sizeof(T)); ++i) {
-        if (i < exist) v.word[i / in_word] |= to_bits(from[i]) << i % in_word * bits;
+        if (begin <= i && i < end) v.word[i / in_word] |= to_bits(from[i]) << i % in_word * bits;
     }
     return v;
 }
@@ -70,7 +70,7 @@ __device__ __forceinline__ void load_shifted(Words<BYTES> (&v)[N], Places place)
             const auto from = place(n);
             const int past = past_chunk<BYTES>(from.pointer);
             const bool in_row = (past == 0 ? count : 2 * count - past / element_bytes) <= from.to_end;
-            if (!(in_row && from.exist >= count)) v[n] = load_elements<T, BYTES>(from.pointer, from.exist);
+            if (!(in_row && from.exist >= count)) v[n] = load_elements<T, BYTES>(from.pointer, 0, from.exist);
         }
     }
 }

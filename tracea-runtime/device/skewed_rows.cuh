@@ -12,59 +12,47 @@
 
 namespace tracea {
 
-// The first column of which this thread's warp holds an element.
-template <class L>
-__device__ __forceinline__ int warp_begin() {
-    static_assert(L::lanes_along == 32, "a warp holds columns of one row");
-    return L::col_base() - lane_index() * L::vec;
-}
-
-// Of a tile's columns, those that exist: [first, end), counted from the tile's own first.
+// Of a tile's columns, those that exist: [first, end), counted from the tile's own first. Where a row begins in the tile, it does in its
+// first vector.
 struct Span {
     int first, end;
 };
 
-// What a warp holds of them: all, so that its code looks out for nothing and moves whole vectors, or some, which are looked at one by one.
+// All of a tile's columns, as far as a warp holds them: its code looks out for no ends.
 struct Whole {};
-struct Cut {
-    int first, end;
 
-    __device__ __forceinline__ bool has(int col) const { return static_cast<unsigned>(col - first) < static_cast<unsigned>(end - first); }
-    // Of COUNT columns of each lane, from slot s on, which is the same for the whole warp.
-    template <class L, int COUNT>
-    __device__ __forceinline__ bool has_none(int s) const {
-        const int begin = warp_begin<L>() + L::col_offset(s);
-        return end <= begin || first >= begin + 31 * L::vec + COUNT;
-    }
-    template <class L, int COUNT>
-    __device__ __forceinline__ bool has_all(int s) const {
-        const int begin = warp_begin<L>() + L::col_offset(s);
-        return first <= begin && end >= begin + 31 * L::vec + COUNT;
-    }
-};
-
-// Whether all columns exist of which this thread's warp holds elements: most of a row has nothing to look out for.
+// Of a tile's columns, counted from this thread's first, those that exist: up to where, and how many before them do not.
 template <class L>
-__device__ __forceinline__ bool covers_warp(Span columns) {
-    const int begin = warp_begin<L>();
-    return columns.first <= begin && columns.end >= begin + L::col_offset(L::col_size - L::vec) + 32 * L::vec;
-}
+__device__ __forceinline__ int columns_left(Span columns) { return columns.end - L::col_base(); }
+template <class L>
+__device__ __forceinline__ int columns_left(Whole) { return L::cols + 2 * L::vec; }
+template <class L>
+__device__ __forceinline__ int columns_before(Span columns) { return columns.first - L::col_base(); }
+template <class L>
+__device__ __forceinline__ int columns_before(Whole) { return 0; }
 
-template <class L, class Body>
-__device__ __forceinline__ void whole_or_cut(Span columns, Body body) {
-    // Slices that begin anywhere are read by two chunks a vector; the second one ends less than a vector behind the first.
-    if (covers_warp<L>({columns.first, columns.end - L::vec})) {
-        body(Whole{});
-    } else {
-        body(Cut{columns.first, columns.end});
-    }
+// Whether this thread holds a vector, of those that end less than EXTRA columns before a row's end too, that lies in the row only in
+// part: few threads do, and what they do otherwise is apart from what all do.
+template <class L, int EXTRA = 0>
+__device__ __forceinline__ bool holds_end(Span columns) {
+    constexpr int stride = L::threads_n * L::vec;
+    static_assert(L::row_size == 1 && L::lanes_along == 32 && (stride & (stride - 1)) == 0, "a warp holds columns of one row");
+    const int behind = columns_left<L>(columns) & (stride - 1);
+    return columns_before<L>(columns) > 0 || (0 < behind && behind < L::vec + EXTRA);
 }
+template <class L, int EXTRA = 0>
+__device__ __forceinline__ bool holds_end(Whole) { return false; }
 
-// A step for the threads that hold columns which exist. All that it reads is on its way at once, since nothing in it depends on where
-// rows end.
+// A step for the threads that hold columns which exist.
 template <class L, class Body>
 __device__ __forceinline__ void by_columns(Span columns, Body step) {
-    if (L::col_base() < columns.end) whole_or_cut<L>(columns, step);
+    const int begin = L::col_base() - lane_index() * L::vec;
+    // Slices that begin anywhere are read by two chunks a vector; the second one ends less than a vector behind the first.
+    if (columns.first <= begin && begin + L::col_offset(L::col_size - L::vec) + 33 * L::vec <= columns.end) {
+        step(Whole{});
+    } else if (L::col_base() < columns.end) {
+        step(columns);
+    }
 }
 
 // How far the row of which this thread holds elements begins past a multiple of L::vec elements.
@@ -76,83 +64,97 @@ __device__ __forceinline__ int skew_of(Rows source) {
     return past_chunk<L::vec * element_bytes>(source(L::row_at(0)).pointer) / element_bytes;
 }
 
-// COUNT elements from slot or register r on, whose first column is `col`; zeros for columns that do not exist. All reads are under way
-// before the first one is waited for.
-template <int COUNT, class E, int N, class T>
-__device__ __forceinline__ void load_cut(E (&x)[N], int r, const T* from, int col, Cut columns) {
-    const T* const base = fixed_base(from + col);
-    T read[COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) read[i] = columns.has(col + i) ? base[i] : T{};
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) x[r + i] = to<E>(read[i]);
+// Whether any thread's n-th vector holds columns which exist, as far as this one knows.
+template <class L>
+__device__ __forceinline__ bool has_vector(Span columns, int n) {
+    return L::col_offset(n * L::vec) < columns_left<L>(columns);
 }
+
+// What lies before the row in its first vector gets a value.
+template <class L, class E, class Columns>
+__device__ __forceinline__ void mask_before(E (&x)[L::size], Columns columns, E value) {
+    const int before = columns_before<L>(columns);
+    if (0 < before) {
+#pragma unroll
+        for (int i = 0; i < L::vec; ++i) {
+            if (i < before) x[i] = value;
+        }
+    }
+}
+
+// What follows goes by all that a thread holds, or, where it says so, by SLOTS columns from slot `from` on.
 
 // global → registers, by rows that begin at multiples of a vector.
-template <class L, class E, class Rows>
-__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Whole) {
+template <class L, class E, class Rows, class Columns>
+__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Columns columns) {
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
+    const auto from = source(L::row_at(0));
+    const T* const base = fixed_base(from.pointer + L::col_base());
+    const int left = from.valid ? columns_left<L>(columns) : 0;
+    Words<C::bytes> v[L::size / C::count];
 #pragma unroll
-    for (int r = 0; r < L::size; r += C::count) {
-        const auto from = source(L::row(r));
-        Words<C::bytes> v{};
-        if (from.valid) v = load_words<C::bytes>(fixed_base(from.pointer + L::col_base()) + L::col_offset(L::col_slot(r)));
-#pragma unroll
-        for (int i = 0; i < C::count; ++i) x[r + i] = to<E>(element<T>(v, i));
+    for (int n = 0; n < L::size / C::count; ++n) {
+        const int offset = L::col_offset(n * C::count);
+        v[n] = offset + C::count <= left ? load_words<C::bytes>(base + offset) : Words<C::bytes>{};
     }
+    if (holds_end<L>(columns)) {
+#pragma unroll
+        for (int n = 0; n < L::size / C::count; ++n) {
+            const int offset = L::col_offset(n * C::count);
+            if (offset < left && left < offset + C::count) v[n] = load_elements<T, C::bytes>(base + offset, 0, left - offset);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) x[r] = to<E>(element<T>(v[r / C::count], r % C::count));
+    mask_before<L>(x, columns, E{});
 }
 
-template <class L, class E, class Rows>
-__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Cut columns) {
-    using C = Chunks<L, pointee<decltype(source(0).pointer)>>;
+// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x from slot `from` on. A whole warp
+// is as far past a chunk, and which of two chunks an element is in costs nothing where that is a constant.
+template <class T, int BYTES, int N, class E, int SLOTS>
+__device__ __forceinline__ void elements_across(E (&x)[SLOTS], int from, const Words<BYTES> (&lower)[N], const Words<BYTES> (&upper)[N], int past) {
+    constexpr int element_bytes = static_cast<int>(sizeof(T)), count = BYTES / element_bytes;
+    as_constant<element_bytes, BYTES>(past, [&](auto constant) {
+        constexpr int ahead = decltype(constant)::value / element_bytes;
 #pragma unroll
-    for (int r = 0; r < L::size; r += C::count) {
-        const auto from = source(L::row(r));
-        load_cut<C::count>(x, r, from.pointer, L::col(r), from.valid ? columns : Cut{0, 0});
-    }
-}
-
-template <class L, class E, class Rows>
-__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Span columns) {
-    whole_or_cut<L>(columns, [&](auto some) { load_skewed<L>(x, source, some); });
+        for (int s = 0; s < N * count; ++s) {
+            const int n = s / count, at = s % count + ahead;
+            x[from + s] = to<E>(at < count ? element<T>(lower[n], at) : element<T>(upper[n], at - count));
+        }
+    });
 }
 
 // A column slice of one row that begins anywhere: vectors lie across chunks, which are read that lie in the row.
-template <class L, class E, class Rows>
-__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Whole) {
+template <class L, class E, class Rows, class Columns>
+__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Columns columns) {
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
-    const T* const base = fixed_base(source(0).pointer + L::col_base());
-    const int past = past_chunk<C::bytes>(base);
+    const auto from = source(0);
+    const T* const base = fixed_base(from.pointer + L::col_base());
+    const int past = past_chunk<C::bytes>(base), left = from.valid ? columns_left<L>(columns) : 0, before = columns_before<L>(columns);
     const auto* const chunk = reinterpret_cast<const unsigned char*>(base) - past;
+    const auto both = [&](int offset) { return offset + 2 * C::count <= left && !(offset < L::vec && 0 < before); };
     Words<C::bytes> lower[L::col_size / C::count], upper[L::col_size / C::count];
 #pragma unroll
     for (int n = 0; n < L::col_size / C::count; ++n) {
-        lower[n] = load_words<C::bytes>(chunk + L::col_offset(n * C::count) * C::element_bytes);
-        upper[n] = load_words<C::bytes>(chunk + L::col_offset(n * C::count) * C::element_bytes + C::bytes);
+        const int offset = L::col_offset(n * C::count);
+        const auto* const at = chunk + offset * C::element_bytes;
+        lower[n] = both(offset) ? load_words<C::bytes>(at) : Words<C::bytes>{};
+        upper[n] = both(offset) ? load_words<C::bytes>(at + C::bytes) : Words<C::bytes>{};
     }
+    elements_across<T>(x, 0, lower, upper, past);
+    if (holds_end<L, C::count>(columns)) {
 #pragma unroll
-    for (int n = 0; n < L::col_size / C::count; ++n) {
-        const auto v = bytes_from<C::element_bytes>(lower[n], upper[n], past);
+        for (int n = 0; n < L::col_size / C::count; ++n) {
+            const int offset = L::col_offset(n * C::count);
+            if (!both(offset) && offset < left) {
+                const auto some = load_elements<T, C::bytes>(base + offset, before - offset, left - offset);
 #pragma unroll
-        for (int i = 0; i < C::count; ++i) x[n * C::count + i] = to<E>(element<T>(v, i));
+                for (int i = 0; i < C::count; ++i) x[n * C::count + i] = to<E>(element<T>(some, i));
+            }
+        }
     }
-}
-
-template <class L, class E, class Rows>
-__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Cut columns) {
-    const auto from = source(0);
-    constexpr int count = Chunks<L, pointee<decltype(from.pointer)>>::count;
-#pragma unroll
-    for (int s = 0; s < L::col_size; s += count) {
-        load_cut<count>(x, s, from.pointer, L::col_at(s), columns);
-    }
-}
-
-template <class L, class E, class Rows>
-__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Span columns) {
-    whole_or_cut<L>(columns, [&](auto some) { load_cols_skewed<L>(x, source, some); });
 }
 
 // global → what this thread keeps (kept.cuh), by cp.async; what lies before a row in its first chunk comes along, what lies behind it
@@ -163,104 +165,113 @@ __device__ __forceinline__ void keep_skewed(T* kept, Rows source, Span columns) 
     static_assert(Pieces::bytes >= 4, "as cp.async copies");
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     const unsigned place = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
-    const bool whole = columns.end >= warp_begin<L>() + L::col_offset(L::col_size - L::vec) + 32 * L::vec;
 #pragma unroll
     for (int r = 0; r < L::size; r += Pieces::count) {
         const auto source_row = source(L::row(r));
         const int offset = L::col_offset(L::col_slot(r));
         const T* const from = fixed_base(source_row.pointer + L::col_base()) + offset;
         const unsigned to = place + Pieces::step(r) * element_bytes;
-        const int left = columns.end - L::col_base() - offset;
+        const int left = columns_left<L>(columns) - offset;
         // Rows end inside few vectors; of all others, the size is one of two constants.
-        if (whole || left >= Pieces::count || left <= 0) {
-            cp_async<Pieces::bytes>(to, from, source_row.valid && (whole || left > 0) ? Pieces::bytes : 0);
+        if (left >= Pieces::count || left <= 0) {
+            cp_async<Pieces::bytes>(to, from, source_row.valid && left > 0 ? Pieces::bytes : 0);
         } else {
             cp_async<Pieces::bytes>(to, from, source_row.valid ? left * element_bytes : 0);
         }
     }
 }
 
-template <class L, class T, class E>
-__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Whole) {
-    load_kept<L>(x, kept);
-}
-
 // What was kept behind a row's end are zeros already.
-template <class L, class T, class E>
-__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Cut columns) {
+template <class L, class T, class E, class Columns>
+__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Columns columns) {
     load_kept<L>(x, kept);
-#pragma unroll
-    for (int r = 0; r < L::size; r += L::vec) {
-        if (columns.first > warp_begin<L>() + L::col_offset(L::col_slot(r))) {
-#pragma unroll
-            for (int i = 0; i < L::vec; ++i) {
-                if (L::col(r + i) < columns.first) x[r + i] = E{};
-            }
-        }
-    }
+    mask_before<L>(x, columns, E{});
 }
 
-template <class L, class T, class E>
-__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Span columns) {
-    whole_or_cut<L>(columns, [&](auto some) { load_kept_skewed<L>(x, kept, some); });
+// ---- column slices that a block keeps in shared memory: for each row of threads the chunks that its vectors lie in, and the one behind
+
+template <class L, class T>
+__device__ __forceinline__ int kept_cols() {
+    return L::thread_m() * (L::cols + Chunks<L, T>::count) + L::col_base();
+}
+
+// global → what the block keeps, by cp.async: the chunk in which the slice begins as it lies, zeros behind its end. All threads come here.
+template <class L, class T, class Rows>
+__device__ __forceinline__ void keep_cols_skewed(T* kept, Rows source, Span columns) {
+    using C = Chunks<L, T>;
+    static_assert(C::bytes == 16, "chunks of 16 bytes");
+    const auto from = source(0);
+    const int past = past_chunk<16>(from.pointer + L::col_base()) / C::element_bytes, begin = L::col_base() - past;
+    const T* const chunk = fixed_base(from.pointer + begin);
+    const int before = columns.first - begin, left = from.valid ? columns.end - begin : 0;
+    const unsigned place = shared_address(kept + kept_cols<L, T>());
+    const auto keep = [&](int offset) {
+        const int exist = before < offset + C::count ? min(max(left - offset, 0), C::count) : 0;
+        cp_async_shared_by_blocks(place + offset * C::element_bytes, chunk + offset, exist * C::element_bytes);
+    };
+#pragma unroll
+    for (int s = 0; s < L::col_size; s += C::count) keep(L::col_offset(s));
+    if (L::thread_n() == L::threads_n - 1) keep(L::col_offset(L::col_size - C::count) + C::count);
+}
+
+// What the block keeps → registers, with what keep_cols_skewed was given. What lies before the slice is anything.
+template <class L, int SLOTS = L::col_size, class T, class E, class Rows>
+__device__ __forceinline__ void load_kept_cols_skewed(E (&x)[L::col_size], const T* kept, Rows source, int from = 0) {
+    using C = Chunks<L, T>;
+    const int past = past_chunk<16>(source(0).pointer + L::col_base());
+    const T* const place = kept + kept_cols<L, T>();
+    Words<16> lower[SLOTS / C::count], upper[SLOTS / C::count];
+#pragma unroll
+    for (int n = 0; n < SLOTS / C::count; ++n) {
+        const int offset = L::col_offset(from + n * C::count);
+        lower[n] = load_words<16>(place + offset);
+        upper[n] = load_words<16>(place + offset + C::count);
+    }
+    elements_across<T>(x, from, lower, upper, past);
 }
 
 // registers → global
-template <class L, class T, class E, class Target>
-__device__ __forceinline__ void store_vector(const E (&x)[L::size], int r, Target at) {
-    constexpr int bytes = Chunks<L, T>::bytes;
-    T* const to_row = fixed_base(at.pointer + L::col_base()) + L::col_offset(L::col_slot(r));
-    if (at.valid) store_words<bytes>(to_row, words_of<T, bytes>(x, r));
-}
-
-template <class L, class T, class E, class Rows>
-__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Whole) {
+template <class L, class T, int SLOTS = L::col_size, class E, class Rows, class Columns>
+__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Columns columns, int from = 0) {
+    using C = Chunks<L, T>;
+    const auto to_row = target(L::row_at(0));
+    T* const base = fixed_base(to_row.pointer + L::col_base());
+    const int left = to_row.valid ? columns_left<L>(columns) : 0, before = columns_before<L>(columns);
+    const auto all = [&](int offset) { return offset + C::count <= left && !(offset < L::vec && 0 < before); };
 #pragma unroll
-    for (int r = 0; r < L::size; r += Chunks<L, T>::count) store_vector<L, T>(x, r, target(L::row(r)));
-}
-
-template <class L, class T, class E, class Rows>
-__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Cut columns) {
-    constexpr int count = Chunks<L, T>::count;
+    for (int r = 0; r < SLOTS; r += C::count) {
+        const int offset = L::col_offset(from + r);
+        if (all(offset)) store_words<C::bytes>(base + offset, words_of<T, C::bytes>(x, from + r));
+    }
+    if (holds_end<L>(columns)) {
 #pragma unroll
-    for (int r = 0; r < L::size; r += count) {
-        const auto at = target(L::row(r));
-        if (columns.has_all<L, count>(L::col_slot(r))) {
-            store_vector<L, T>(x, r, at);
-        } else if (!columns.has_none<L, count>(L::col_slot(r))) {
+        for (int r = 0; r < SLOTS; r += C::count) {
+            const int offset = L::col_offset(from + r);
+            if (!all(offset) && offset < left) {
 #pragma unroll
-            for (int i = 0; i < count; ++i) {
-                if (at.valid && columns.has(L::col(r + i))) at.pointer[L::col(r + i)] = to<T>(x[r + i]);
+                for (int i = 0; i < C::count; ++i) {
+                    if (before <= offset + i && offset + i < left) base[offset + i] = to<T>(x[from + r + i]);
+                }
             }
         }
     }
-}
-
-template <class L, class T, class E, class Rows>
-__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Span columns) {
-    whole_or_cut<L>(columns, [&](auto some) { store_skewed<L, T>(x, target, some); });
 }
 
 // Elements of columns that do not exist get a value.
-template <class L, class E>
-__device__ __forceinline__ void mask_outside(E (&)[L::size], Whole, E) {}
-
-template <class L, class E>
-__device__ __forceinline__ void mask_outside(E (&x)[L::size], Cut columns, E value) {
+template <class L, int SLOTS = L::col_size, class E, class Columns>
+__device__ __forceinline__ void mask_outside(E (&x)[L::size], Columns columns, E value, int from = 0) {
+    const int left = columns_left<L>(columns);
 #pragma unroll
-    for (int r = 0; r < L::size; r += L::vec) {
-        if (!columns.has_all<L, L::vec>(L::col_slot(r))) {
+    for (int r = from; r < from + SLOTS; r += L::vec) {
+        const int offset = L::col_offset(r);
+        if (left < offset + L::vec) {
 #pragma unroll
             for (int i = 0; i < L::vec; ++i) {
-                if (!columns.has(L::col(r + i))) x[r + i] = value;
+                if (left <= offset + i) x[r + i] = value;
             }
         }
     }
-}
-
-template <class L, class E>
-__device__ __forceinline__ void mask_outside(E (&x)[L::size], Span columns, E value) {
-    whole_or_cut<L>(columns, [&](auto some) { mask_outside<L>(x, some, value); });
+    if (from == 0) mask_before<L>(x, columns, value);
 }
 
 }  // namespace tracea

@@ -73,6 +73,12 @@ pub enum Error {
     )]
     NotAlike { schedule: String, tensors: String },
 
+    #[error(
+        "schedule `{schedule}` takes rows of at most {most} elements whole, these have {given} -- let the launch choose its \
+         schedule"
+    )]
+    TooLong { schedule: String, most: usize, given: usize },
+
     #[error("`{kernel}` was handed {given} {what} -- it takes {expected}")]
     Arguments { kernel: &'static str, what: &'static str, given: usize, expected: usize },
 

@@ -149,25 +149,3 @@ pub fn is_natural(value: &Int) -> bool {
         }
     }
 }
-
-/// Replaces leaves.
-pub fn map(value: &Int, replace: &impl Fn(&Int) -> Option<Int>) -> Int {
-    match value {
-        Int::Binary(op, left, right) => Int::Binary(*op, Box::new(map(left, replace)), Box::new(map(right, replace))),
-        leaf => replace(leaf).unwrap_or_else(|| leaf.clone()),
-    }
-}
-
-pub fn map_predicate(predicate: &Predicate, replace: &impl Fn(&Int) -> Option<Int>) -> Predicate {
-    match predicate {
-        Predicate::Const(value) => Predicate::Const(*value),
-        Predicate::Compare(op, left, right) => Predicate::Compare(*op, map(left, replace), map(right, replace)),
-        Predicate::And(left, right) => {
-            Predicate::And(Box::new(map_predicate(left, replace)), Box::new(map_predicate(right, replace)))
-        }
-        Predicate::Or(left, right) => {
-            Predicate::Or(Box::new(map_predicate(left, replace)), Box::new(map_predicate(right, replace)))
-        }
-        Predicate::Not(inner) => Predicate::Not(Box::new(map_predicate(inner, replace))),
-    }
-}

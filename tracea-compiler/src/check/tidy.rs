@@ -9,7 +9,7 @@
 //! Dropped are values that no store and no loop needs, casts to the dtype that a value already has, and carried values that
 //! no iteration changes. Values are then numbered in program order.
 
-use super::{Checker, Draft, int};
+use super::{Checker, Draft};
 use crate::nest::{Axis, AxisId, AxisKind, Block, Carried, Dtype, Int, Loop, Nest, Op, Stmt, TileType, Value, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -245,7 +245,7 @@ impl Renumber<'_> {
     }
 
     fn define(&mut self, value: ValueId) -> ValueId {
-        let op = self.op(&self.drafts[value.index()].op);
+        let op = self.drafts[value.index()].op.renamed(&|value| self.value(value), &|axis| self.axis(axis));
         self.define_as(value, op)
     }
 
@@ -265,40 +265,8 @@ impl Renumber<'_> {
         self.axes[&self.checker.infer.axis(axis)]
     }
 
-    fn leaf(&self, leaf: &Int) -> Option<Int> {
-        match leaf {
-            Int::Axis(axis) => Some(Int::Axis(self.axis(*axis))),
-            Int::FlatCoord(axis, part) => Some(Int::FlatCoord(self.axis(*axis), *part)),
-            Int::BlockStart(axis) => Some(Int::BlockStart(self.axis(*axis))),
-            Int::BlockEnd(axis) => Some(Int::BlockEnd(self.axis(*axis))),
-            _ => None,
-        }
-    }
-
-    fn int(&self, value: &Int) -> Int {
-        int::map(value, &|leaf| self.leaf(leaf))
-    }
-
-    fn op(&self, op: &Op) -> Op {
-        let value = |operand: &ValueId| self.value(*operand);
-        match op {
-            Op::Int(number) => Op::Int(self.int(number)),
-            Op::Predicate(predicate) => Op::Predicate(int::map_predicate(predicate, &|leaf| self.leaf(leaf))),
-            Op::Load { tensor, index } => {
-                Op::Load { tensor: *tensor, index: index.iter().map(|component| self.int(component)).collect() }
-            }
-            Op::Dot { a, b } => Op::Dot { a: value(a), b: value(b) },
-            Op::Transpose(a) => Op::Transpose(value(a)),
-            Op::Unary(op, a) => Op::Unary(*op, value(a)),
-            Op::Binary(op, a, b) => Op::Binary(*op, value(a), value(b)),
-            Op::Compare(op, a, b) => Op::Compare(*op, value(a), value(b)),
-            Op::Select(asked, a, b) => Op::Select(value(asked), value(a), value(b)),
-            Op::Cast(a) => Op::Cast(value(a)),
-            Op::Broadcast(a) => Op::Broadcast(value(a)),
-            Op::Call(function, arguments) => Op::Call(*function, arguments.iter().map(value).collect()),
-            Op::Reduce(op, a, axis) => Op::Reduce(*op, value(a), self.axis(*axis)),
-            Op::Fill(_) | Op::Scalar(_) | Op::Carried(..) | Op::LoopResult(..) => op.clone(),
-        }
+    fn int(&self, int: &Int) -> Int {
+        int.renamed(&|axis| self.axis(axis))
     }
 
     fn values(&self) -> Vec<Value> {

@@ -1,6 +1,6 @@
 //! Copies, loads and stores: lambdas that say where a row or an element of a tile lies.
 
-use super::Emitter;
+use super::{Emitter, TilePart};
 use crate::nest::{AxisId, AxisKind, Extent, Int};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
@@ -42,18 +42,22 @@ impl Emitter<'_> {
         match (var.domain, source.form) {
             (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) => {
                 let (layout, align, x) = (name(id), self.align(source), &var.name);
-                let head = match self.panel_registers {
-                    Some(registers) => format!("load_panel<{layout}, {align}, {registers}>({x}, panel, "),
-                    None => format!("load_tile_vec<{layout}, {align}{whole}>({x}, "),
+                let head = match self.part {
+                    Some(TilePart::Panel(registers)) => {
+                        format!("load_panel<{layout}, {align}, {registers}>({x}, panel, ")
+                    }
+                    _ => format!("load_tile_vec<{layout}, {align}{whole}>({x}, "),
                 };
                 let tail = format!(", {});", self.columns(source, cols));
                 self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Tile(id), AccessForm::Scattered { rows, cols }) => {
                 let (layout, x) = (name(id), &var.name);
-                let head = match self.panel_registers {
-                    Some(registers) => format!("load_panel_elements<{layout}, {registers}>({x}, panel, "),
-                    None => format!("load_tile<{layout}>({x}, "),
+                let head = match self.part {
+                    Some(TilePart::Panel(registers)) => {
+                        format!("load_panel_elements<{layout}, {registers}>({x}, panel, ")
+                    }
+                    _ => format!("load_tile<{layout}>({x}, "),
                 };
                 self.lambda(source, rows, cols, &head, ");", false, LambdaParams::RowCol);
             }
@@ -93,16 +97,17 @@ impl Emitter<'_> {
         let id = match kept {
             Kept::Rows(id) => *id,
             Kept::Slot { stream, layout, slot } => {
-                let slot = self.slot_of(*stream, slot);
-                return self.load_from_kept(target, source, *layout, &slot, true);
+                let (slot, ends) = self.slot_of(*stream, slot);
+                return self.load_from_kept(target, source, *layout, &slot, Some(&ends));
             }
+            Kept::Slice { shared, layout } => return self.load_kept_slice(target, source, *shared, *layout),
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let at = self.kept_column(&self.start(cols));
         self.out.line(format!("if ({at} < {}) {{", rows.columns));
         self.out.indent();
         let block = self.kept_block(tile, &at);
-        self.load_from_kept(target, source, tile.layout, &block, tile.once);
+        self.load_from_kept(target, source, tile.layout, &block, tile.once.then_some(""));
         self.out.dedent();
         self.out.line("} else {");
         self.out.indent();
@@ -111,17 +116,18 @@ impl Emitter<'_> {
         self.out.line("}");
     }
 
-    fn load_from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str, once: bool) {
+    /// What is read once may have the ends of its rows elsewhere.
+    fn load_from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str, once: Option<&str>) {
         let AccessForm::Contiguous { rows, cols } = source.form else { return };
         let (layout, x) = (&self.program.layout(layout).name, &self.program.var(target).name);
         if self.is_skewed(cols) {
             return self.out.line(format!("load_kept_skewed<{layout}>({x}, {block}, {});", self.span(cols)));
         }
-        if !once {
+        let Some(ends) = once else {
             return self.out.line(format!("load_kept<{layout}>({x}, {block});"));
-        }
+        };
         let head = format!("load_kept_once<{layout}, {}>({x}, {block}, ", self.align(source));
-        let tail = format!(", {});", self.columns_left(cols));
+        let tail = format!(", {}{ends});", self.columns_left(cols));
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }
 
@@ -130,24 +136,31 @@ impl Emitter<'_> {
         let (layout, block, once) = match kept {
             Kept::Rows(id) => {
                 let Some(tile) = self.program.kept(*id) else { return };
-                (tile.layout, self.kept_block(tile, &self.kept_column(&self.start(cols))), tile.once)
+                let block = self.kept_block(tile, &self.kept_column(&self.start(cols)));
+                (tile.layout, block, tile.once.then(String::new))
             }
-            Kept::Slot { stream, layout, slot } => (*layout, self.slot_of(*stream, slot), true),
+            Kept::Slot { stream, layout, slot } => {
+                let (slot, ends) = self.slot_of(*stream, slot);
+                (*layout, slot, Some(ends))
+            }
+            Kept::Slice { shared, layout } => return self.keep_slice(source, *shared, *layout),
         };
         if self.keep_skewed(layout, &block, source) {
             return;
         }
         let layout = &self.program.layout(layout).name;
-        let function = if once { "keep_tile_once" } else { "keep_tile" };
+        let function = if once.is_some() { "keep_tile_once" } else { "keep_tile" };
         let head = format!("{function}<{layout}, {}{}>({block}, ", self.align(source), self.whole());
-        let tail = format!(", {});", self.valid_cols(source, cols));
+        let tail = format!(", {}{});", self.valid_cols(source, cols), once.unwrap_or_default());
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }
 
-    /// Where a slot of a stream begins.
-    fn slot_of(&self, stream: SharedId, slot: &IntText) -> String {
+    /// Where a slot of a stream begins, and, as a further argument, where the ends of its rows are.
+    fn slot_of(&self, stream: SharedId, slot: &IntText) -> (String, String) {
         let shared = self.program.shared(stream);
-        format!("{} + {} * {}", shared.name, self.int_text(slot), shared.pitch_elements())
+        let begin = format!("{} + {} * {}", shared.name, self.int_text(slot), shared.pitch_elements());
+        let ends = format!(", {begin} + {}", shared.rows * shared.cols);
+        (begin, ends)
     }
 
     /// A column, counted from the first that this block reads.

@@ -27,8 +27,7 @@ use writer::Writer;
 
 /// The CUDA source of a lowered kernel.
 pub fn emit(nest: &Nest, program: &Program) -> String {
-    let mut emitter =
-        Emitter { nest, program, out: Writer::default(), panel_registers: None, some_panels: None, columns: None };
+    let mut emitter = Emitter { nest, program, out: Writer::default(), part: None, some_panels: None, columns: None };
     emitter.source();
     emitter.out.finish()
 }
@@ -37,12 +36,19 @@ struct Emitter<'a> {
     nest: &'a Nest,
     program: &'a Program,
     out: Writer,
-    /// Of each panel, inside of [`Stmt::Panels`].
-    panel_registers: Option<u32>,
-    /// There, where a block may have some of the panels only: the condition under which it has.
+    /// Inside of [`Stmt::Panels`] and of [`Stmt::ByVectors`].
+    part: Option<TilePart>,
+    /// Inside of panels of which a block may have some only: the condition under which it has.
     some_panels: Option<String>,
     /// Inside a step along skewed rows, what it calls the columns that exist.
     columns: Option<(AxisId, String)>,
+}
+
+/// The part of each tile's registers that statements read and write, so many of them.
+#[derive(Clone, Copy)]
+enum TilePart {
+    Panel(u32),
+    Vector(u32),
 }
 
 impl<'a> Emitter<'a> {
@@ -109,9 +115,12 @@ impl<'a> Emitter<'a> {
                 }
                 match self.slots(var.domain) {
                     Some(slots) => {
-                        let (from, until) = match (var.domain, self.panel_registers) {
-                            (Domain::Tile(_), Some(many)) => {
+                        let (from, until) = match (var.domain, self.part) {
+                            (Domain::Tile(_), Some(TilePart::Panel(many))) => {
                                 (format!("panel * {many}"), format!("(panel + 1) * {many}"))
+                            }
+                            (Domain::Tile(_) | Domain::Cols(_), Some(TilePart::Vector(many))) => {
+                                (format!("vector * {many}"), format!("(vector + 1) * {many}"))
                             }
                             _ => ("0".into(), slots),
                         };
@@ -201,7 +210,8 @@ impl<'a> Emitter<'a> {
                 let (op, value, target) = (reduce_name(*op), self.program.var(*value), self.program.var(*target));
                 let Domain::Tile(layout) = value.domain else { return };
                 let (side, layout) = (side(*along), &self.program.layout(layout).name);
-                self.out.line(format!("fold_{side}<{op}, {layout}>({}, {});", value.name, target.name));
+                let (many, from) = self.vector();
+                self.out.line(format!("fold_{side}<{op}, {layout}{many}>({}, {}{from});", value.name, target.name));
             }
             Stmt::Spread { op, target, along } => {
                 let (op, target) = (reduce_name(*op), self.program.var(*target));
@@ -287,6 +297,7 @@ impl<'a> Emitter<'a> {
                 self.block(format!("if ({condition})"), body);
             }
             Stmt::ByColumns { columns, axis, layout, body } => self.by_columns(columns, *axis, *layout, body),
+            Stmt::ByVectors { axis, layout, body } => self.by_vectors(*axis, *layout, body),
         }
     }
 
@@ -338,7 +349,8 @@ impl<'a> Emitter<'a> {
             && self.program.layout(id).col_axis == axis
         {
             let (layout, span) = (&self.program.layout(id).name, self.span(axis));
-            return self.out.line(format!("mask_outside<{layout}>({}, {span}, {value});", var.name));
+            let (many, from) = self.vector();
+            return self.out.line(format!("mask_outside<{layout}{many}>({}, {span}, {value}{from});", var.name));
         }
         let (limit, start) = (self.limit(axis), self.start(axis));
         let end = if start == "0" { self.block_name(axis) } else { format!("{start} + {}", self.block_name(axis)) };

@@ -1,6 +1,6 @@
 //! What blocks that share a tile's sum leave for each other, and how they put it together.
 
-use super::{Emitter, reduce_name};
+use super::{Emitter, TilePart, reduce_name};
 use crate::nest::ReduceOp;
 use crate::program::{Domain, Part, Scalar, Split, Stmt, VarId};
 
@@ -76,7 +76,7 @@ impl Emitter<'_> {
         self.out.line("#pragma unroll");
         self.out.line(format!("for (int panel = 0; panel < {count}; ++panel) {{"));
         self.out.indent();
-        self.panel_registers = Some(registers);
+        self.part = Some(TilePart::Panel(registers));
         if let (Some(dealt), Some(split)) = (dealt, &self.program.split) {
             let panel = match count / dealt {
                 1 => "panel".to_string(),
@@ -88,7 +88,7 @@ impl Emitter<'_> {
             self.some_panels = Some(format!("{parts} > 1"));
         }
         self.stmts(body);
-        (self.panel_registers, self.some_panels) = (None, None);
+        (self.part, self.some_panels) = (None, None);
         self.out.dedent();
         self.out.line("}");
     }

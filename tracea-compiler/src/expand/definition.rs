@@ -116,6 +116,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
     let paired = option(variant.paired.map(number));
+    let longest = option(variant.longest.as_ref().map(grid_axis));
     let windows = variant.windows.iter().map(window);
     let relaid = variant.relaid.iter().map(|Relaid { tensor, last }| {
         let (tensor, last) = (number(*tensor), number(*last));
@@ -143,6 +144,7 @@ fn variant(variant: &Variant) -> TokenStream {
             relaid: &[#(#relaid),*],
             merged: #merged,
             skewed: #skewed,
+            longest: #longest,
             windows: &[#(#windows),*],
             max_registers: #max_registers,
             promised_sass: &[#(#promised_sass),*],

@@ -10,6 +10,7 @@
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `merged` finds axes that the launch may walk as one;
 //! - `skew` walks rows that are not aligned from the chunks of memory in which they begin;
+//! - `whole_rows` takes rows that threads have registers for in one step, `by_vectors` then goes vector by vector;
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
@@ -25,6 +26,7 @@ mod access;
 mod ahead;
 pub mod analysis;
 mod bulk;
+mod by_vectors;
 mod clusters;
 mod dealing;
 mod domains;
@@ -49,6 +51,7 @@ mod stores;
 mod streams;
 pub mod swapped;
 mod values;
+mod whole_rows;
 mod windows;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
@@ -128,6 +131,7 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
             portfolio.push(lowered);
         }
     }
+    portfolio.extend(by_whole_rows(&laid, &facts, &narrower)?);
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
@@ -199,6 +203,17 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
         }
     }
     Ok(all)
+}
+
+/// Rows that threads have registers for, from the chunks of memory in which they begin, in one step.
+fn by_whole_rows(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Vec<Lowered>, ScheduleError> {
+    let Some(found) = skew::find(&laid.nest, facts, None) else { return Ok(Vec::new()) };
+    let Some(nest) = whole_rows::taken_whole(&laid.nest, &found.columns) else { return Ok(Vec::new()) };
+    let laid = Laid { nest: Rc::new(nest), relaid: Vec::new() };
+    let facts = Facts::of(&laid.nest);
+    let schedules = schedule::variants::by_whole_rows(found.rows, &found.columns, schedule);
+    let all = schedules.into_iter().map(|whole| fit(&laid, &facts, whole)).collect::<Result<Vec<_>, _>>()?;
+    Ok(all.into_iter().filter(|lowered| skew::is_carried_out(&lowered.program)).collect())
 }
 
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other. What a result takes in by way of a ring needs
@@ -284,6 +299,9 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     lowering.prepare_skew();
     lowering.prepare_split();
     lowering.block(&nest.body)?;
+    if let Some(axis) = schedule.whole {
+        lowering.by_vectors(axis);
+    }
     if let Some(axis) = schedule.cluster
         && !lowering.program.rings.iter().any(|ring| ring.joint)
     {

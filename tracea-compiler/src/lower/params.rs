@@ -243,6 +243,7 @@ impl Used<'_> {
                 | Stmt::Fence
                 | Stmt::Where { .. }
                 | Stmt::ByColumns { .. }
+                | Stmt::ByVectors { .. }
                 | Stmt::Panels { .. }
                 | Stmt::AwaitPanel { .. }
                 | Stmt::WritePanel { .. }

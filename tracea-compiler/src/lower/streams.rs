@@ -18,6 +18,8 @@ use crate::schedule::ScheduleError;
 const MOST_STAGES: u32 = 4;
 /// Of all streams of a block, in bytes.
 const MOST_BYTES: u32 = 64 * 1024;
+/// Of a row that lies across chunks of memory, one more than its own bytes are.
+pub const CHUNK: u32 = 16;
 
 /// A load and the slots that its elements pass through.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +48,8 @@ impl Lowering<'_> {
             let tensor = self.nest.tensor(tensor);
             let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
             let slots = self.shared(&format!("{}_stream", tensor.name), tensor.dtype, rows, cols, stages);
-            self.program.shared[slots.0 as usize].private = true;
+            let buffer = &mut self.program.shared[slots.0 as usize];
+            (buffer.private, buffer.pitch) = (true, buffer.tile_bytes() + rows * CHUNK);
             let kept = Kept::Slot { stream: slots, layout, slot: IntText::name("slot") };
             self.kept_values.push((load, kept));
             Some(Stream { load, layout, slots })
@@ -72,7 +75,7 @@ impl Lowering<'_> {
 
     fn step_bytes(&self, load: ValueId, layout: LayoutId) -> u32 {
         let layout = self.program.layout(layout);
-        layout.rows * layout.cols * self.nest.value(load).ty.dtype.bytes()
+        layout.rows * (layout.cols * self.nest.value(load).ty.dtype.bytes() + CHUNK)
     }
 
     pub fn stream(&mut self, levels: &[Level], streams: &[Stream], running: &[VarId]) -> Result<(), ScheduleError> {
@@ -146,7 +149,7 @@ mod tests {
     #[test]
     fn a_slot_is_loaded_by_the_thread_that_filled_it() {
         let text = cuda(sums(quote!(f16)));
-        assert!(text.contains("keep_tile_once<IJTile, ALIGN_X, true>(x_stream + stage * 4096"), "{text}");
+        assert!(text.contains("keep_tile_once<IJTile, ALIGN_X, true>(x_stream + stage * 4608"), "{text}");
         assert!(text.contains("load_kept_once<IJTile, ALIGN_X>(x_tile, x_stream + slot"), "{text}");
         assert!(!text.contains("__syncthreads"), "{text}");
     }

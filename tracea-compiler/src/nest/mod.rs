@@ -5,6 +5,7 @@
 //! that it spans. No block size, thread, memory or barrier appears here: those belong to a schedule and to lowering.
 
 mod print;
+mod rename;
 
 use std::fmt;
 

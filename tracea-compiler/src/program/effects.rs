@@ -38,6 +38,8 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
         | Stmt::Load { kept: Some(Kept::Slot { stream, .. }), .. } => {
             vec![Effect::Private(*stream)]
         }
+        Stmt::Keep { kept: Kept::Slice { shared, .. }, .. } => vec![Effect::Copy(*shared)],
+        Stmt::Load { kept: Some(Kept::Slice { shared, .. }), .. } => vec![Effect::Read(*shared)],
         Stmt::Dot(dot) => [&dot.a, &dot.b]
             .into_iter()
             .filter_map(|operand| match operand {

@@ -40,4 +40,6 @@ pub enum Kept {
     Rows(KeptId),
     /// In the slot of a stream, until the step that loads it.
     Slot { stream: SharedId, layout: LayoutId, slot: IntText },
+    /// A column slice along skewed rows, which all threads keep together.
+    Slice { shared: SharedId, layout: LayoutId },
 }

@@ -36,6 +36,14 @@ impl Layout {
         }
     }
 
+    /// Neighbouring columns that a thread holds beside each other.
+    pub fn vec(&self) -> u32 {
+        match self.kind {
+            LayoutKind::Mma16816 { .. } => 2,
+            LayoutKind::Blocked { vec, .. } => vec,
+        }
+    }
+
     /// Slots of a row slice, and of a column slice, a thread.
     pub fn row_size(&self) -> u32 {
         match self.kind {

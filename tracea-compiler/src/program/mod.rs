@@ -408,10 +408,16 @@ pub enum Stmt {
         condition: IntText,
         body: Vec<Stmt>,
     },
-    /// A step along skewed rows, for the threads that hold any of its columns; the code is made for those that exist, which `columns`
-    /// names, and once more for warps all of whose columns exist.
+    /// A step along skewed rows, for the threads that hold any of its columns; `columns` names those that exist.
     ByColumns {
         columns: String,
+        axis: AxisId,
+        layout: LayoutId,
+        body: Vec<Stmt>,
+    },
+    /// For each of a thread's vectors along skewed rows that holds columns which exist, by straight-line code: what is inside reads and
+    /// writes that vector's registers of tiles and of column slices.
+    ByVectors {
         axis: AxisId,
         layout: LayoutId,
         body: Vec<Stmt>,
@@ -453,6 +459,7 @@ impl Stmt {
             Stmt::For { body, .. }
             | Stmt::If { body, .. }
             | Stmt::ByColumns { body, .. }
+            | Stmt::ByVectors { body, .. }
             | Stmt::Panels { body, .. } => vec![body],
             Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
             Stmt::JoinParts { leaving, .. } => vec![leaving],

@@ -92,7 +92,9 @@ impl Pass<'_> {
         for stmt in body {
             // Before a condition rather than under it, and once before all panels, so that what follows need not repeat it.
             let scope = match stmt {
-                Stmt::If { .. } | Stmt::ByColumns { .. } | Stmt::Where { .. } => self.scope_inside(stmt, state),
+                Stmt::If { .. } | Stmt::ByColumns { .. } | Stmt::ByVectors { .. } | Stmt::Where { .. } => {
+                    self.scope_inside(stmt, state)
+                }
                 Stmt::Panels { .. } => self.scope_inside(stmt, state).filter(|scope| *scope == Scope::Tile),
                 _ => self.scope_before(stmt, state),
             };
@@ -133,6 +135,9 @@ impl Pass<'_> {
                 Stmt::ByColumns { columns, axis, layout, body } => {
                     let body = self.walk_branch(body, state);
                     Stmt::ByColumns { columns: columns.clone(), axis: *axis, layout: *layout, body }
+                }
+                Stmt::ByVectors { axis, layout, body } => {
+                    Stmt::ByVectors { axis: *axis, layout: *layout, body: self.walk_branch(body, state) }
                 }
                 Stmt::Where { condition, body, otherwise } => self.walk_ways(*condition, body, otherwise, state),
                 _ => {

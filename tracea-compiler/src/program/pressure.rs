@@ -102,7 +102,7 @@ impl Values<'_> {
     fn find_parts(&mut self, stmts: &[Stmt], panels: Option<u32>) {
         for stmt in stmts {
             match (stmt, panels) {
-                (Stmt::Declare(var), Some(panels)) => {
+                (Stmt::Declare(var), Some(panels)) if matches!(self.program.var(*var).domain, Domain::Tile(_)) => {
                     self.parts.insert(*var, panels);
                 }
                 // What a slot brings stays as it came until it is used: halves by pairs.
@@ -112,6 +112,10 @@ impl Values<'_> {
                     self.parts.insert(*target, if halves { 2 * panels } else { panels });
                 }
                 (Stmt::Panels { count, body, .. }, _) => self.find_parts(body, Some(*count)),
+                (Stmt::ByVectors { layout, body, .. }, _) => {
+                    let layout = self.program.layout(*layout);
+                    self.find_parts(body, Some(layout.size() / layout.vec()));
+                }
                 _ => stmt.bodies().into_iter().for_each(|body| self.find_parts(body, panels)),
             }
         }
@@ -140,7 +144,7 @@ impl Values<'_> {
                     }
                 }
                 // Straight-line code: of what comes from before, a panel's registers are free once they are read.
-                Stmt::Panels { body, .. } => live = self.live_before(body, live, peak),
+                Stmt::Panels { body, .. } | Stmt::ByVectors { body, .. } => live = self.live_before(body, live, peak),
                 _ => self.step_back(stmt, &mut live, peak),
             }
         }
@@ -229,7 +233,8 @@ fn writes(stmt: &Stmt) -> Option<VarId> {
     }
 }
 
-fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
+/// The variables that a statement reads, but for those inside of it.
+pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
     let mut vars = BTreeSet::new();
     match stmt {
         Stmt::Map { target, value, unless_all } => {

@@ -52,7 +52,7 @@ impl Program {
     fn kept_name(&self, kept: Option<&Kept>) -> &str {
         match kept {
             Some(Kept::Rows(id)) => self.kept(*id).map_or("", |tile| &tile.name),
-            Some(Kept::Slot { stream, .. }) => &self.shared(*stream).name,
+            Some(Kept::Slot { stream: shared, .. } | Kept::Slice { shared, .. }) => &self.shared(*shared).name,
             None => "",
         }
     }
@@ -134,7 +134,9 @@ impl Program {
                     write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?;
                     match kept {
                         Some(Kept::Rows(_)) => write!(f, " or {}", self.kept_name(kept.as_ref()))?,
-                        Some(Kept::Slot { .. }) => write!(f, " kept in {}", self.kept_name(kept.as_ref()))?,
+                        Some(Kept::Slot { .. } | Kept::Slice { .. }) => {
+                            write!(f, " kept in {}", self.kept_name(kept.as_ref()))?
+                        }
                         None => {}
                     }
                 }
@@ -214,6 +216,11 @@ impl Program {
                 }
                 Stmt::ByColumns { axis, body, .. } => {
                     writeln!(f, "by columns of {}", self.names.axes[axis.index()])?;
+                    self.stmts(f, body, depth + 1)?;
+                    continue;
+                }
+                Stmt::ByVectors { axis, body, .. } => {
+                    writeln!(f, "by vectors along {}", self.names.axes[axis.index()])?;
                     self.stmts(f, body, depth + 1)?;
                     continue;
                 }

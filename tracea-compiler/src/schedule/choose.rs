@@ -38,6 +38,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         cluster: None,
         swapped: false,
         skewed: false,
+        whole: None,
         why: String::new(),
     };
     for (index, axis) in nest.axes.iter().enumerate() {

@@ -31,6 +31,8 @@ const STORE_BYTES: u32 = 16;
 const LANES: u32 = 128;
 /// Cycles between two instructions of a warp that runs alone: most wait for the one before.
 const ALONE: u32 = 3;
+/// Of an element of a slice that lies across chunks of memory: its way through shared memory.
+const KEPT_SLICE: u32 = 4;
 /// A tile's way from memory, where nothing has brought it before.
 const MEMORY: u32 = 800;
 
@@ -134,7 +136,12 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<Axi
                     // Each row of warps holds the slice that its rows share.
                     elements *= schedule.warps.0;
                 }
-                instructions = instructions.saturating_add(elements.saturating_mul(instructions_of(&value.op)));
+                let across = schedule.whole.is_some() && value.ty.axes.len() == 1;
+                let each = match value.op {
+                    Op::Load { .. } if across => KEPT_SLICE,
+                    ref op => instructions_of(op),
+                };
+                instructions = instructions.saturating_add(elements.saturating_mul(each));
                 loads |= matches!(value.op, Op::Load { .. });
             }
             Stmt::Loop(inner) => {

@@ -34,6 +34,8 @@ pub struct Schedule {
     pub swapped: bool,
     /// Rows that begin anywhere are walked from the aligned chunks of memory in which they begin.
     pub skewed: bool,
+    /// The axis along which a block takes rows whole: a launch must not have longer ones.
+    pub whole: Option<AxisId>,
     /// `pinned`, or why the compiler chose it.
     pub why: String,
 }
@@ -112,6 +114,9 @@ impl Schedule {
         }
         if self.skewed {
             parts.push("skewed rows".to_string());
+        }
+        if self.whole.is_some() {
+            parts.push("taken whole".to_string());
         }
         parts.join(", ")
     }

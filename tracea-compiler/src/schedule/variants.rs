@@ -63,10 +63,10 @@ pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option
     Some(merged)
 }
 
-/// The same kernel for rows that begin anywhere in memory: a warp to a row, all threads to a row, and twice as many for long ones.
+/// The same kernel for rows that begin anywhere in memory: a warp to a row, and all threads.
 pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     const COLUMNS_OF_A_WARP: u32 = 512;
-    let Some(found) = skew::find(nest, facts) else { return Vec::new() };
+    let Some(found) = skew::find(nest, facts, None) else { return Vec::new() };
     let warps = schedule.threads() / 32;
     let of = |(rows, columns): (u32, u32), why: &str| {
         let mut skewed = Schedule { skewed: true, warps: (rows, columns), why: why.into(), ..schedule.clone() };
@@ -79,7 +79,25 @@ pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sc
     vec![
         of((warps, 1), "a warp to a row, from the chunk of memory in which it begins"),
         of((1, warps), "a row to a block, from the chunk of memory in which it begins"),
-        of((1, 2 * warps), "a row to a wide block, from the chunk of memory in which it begins"),
+    ]
+}
+
+/// The same kernel for rows that threads have registers for, five vectors each: a warp to a row, all threads, and twice as many.
+pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> Vec<Schedule> {
+    const COLUMNS_OF_A_WARP: u32 = 5 * 8 * 32;
+    let warps = schedule.threads() / 32;
+    let of = |(down, across): (u32, u32), why: &str| {
+        let whole = columns.first().copied();
+        let mut schedule = Schedule { skewed: true, whole, warps: (down, across), why: why.into(), ..schedule.clone() };
+        schedule.blocks[rows.index()] = Some(down);
+        columns.iter().for_each(|axis| schedule.blocks[axis.index()] = None);
+        whole.into_iter().for_each(|axis| schedule.blocks[axis.index()] = Some(COLUMNS_OF_A_WARP * across));
+        schedule
+    };
+    vec![
+        of((warps, 1), "rows in registers, a warp to each"),
+        of((1, warps), "a row in a block's registers"),
+        of((1, 2 * warps), "a long row in a wide block's registers"),
     ]
 }
 

@@ -38,6 +38,8 @@ const AS_ONE_ROW: (u64, u64) = (5, 4);
 /// How many times as fast rows that are not aligned are walked from the chunks in which they begin as they are put together; rows that
 /// are aligned anyway had better not be.
 const FASTER_BY_CHUNKS: u64 = 2;
+/// The same of rows that are in registers as a whole, in halves; they may as well be aligned.
+const FASTER_IN_REGISTERS: u64 = 5;
 
 /// Bytes, read and written, that memory moves in a cycle for each multiprocessor beside products: 4.4 TB/s of an H200 at 1.75 GHz.
 const MEMORY_BYTES: u64 = 19;
@@ -93,7 +95,8 @@ pub(super) fn prediction(
     operands: &Operands<'_>,
 ) -> Option<Prediction> {
     let Operands { kernel, tensors, alignments, gapless, skews, may_copy } = *operands;
-    if !skews.serve(variant) {
+    let too_long = |axis: &GridAxis| blocks(axis, sizes) > 1;
+    if !skews.serve(variant) || variant.longest.as_ref().is_some_and(too_long) {
         return None;
     }
     let merged = Merged::of(kernel, variant, sizes, &gapless);
@@ -115,7 +118,9 @@ pub(super) fn prediction(
         };
         let cycles = match (variant.skewed, are_ragged(variant, tensors)) {
             ([], _) => cycles,
+            (_, true) if variant.longest.is_some() => cycles.saturating_mul(2) / FASTER_IN_REGISTERS,
             (_, true) => cycles / FASTER_BY_CHUNKS,
+            (_, false) if variant.longest.is_some() => cycles,
             (_, false) => cycles.saturating_mul(FASTER_BY_CHUNKS),
         };
         Prediction { cycles, realigned_to, ..cut }
@@ -327,8 +332,8 @@ mod tests {
         ..WIDE
     };
 
-    /// `a` (m, k) and `b` (n, k), with so many elements between rows.
-    fn says(variant: &Variant, [m, n, k]: [usize; 3], gap: usize, may_copy: bool) -> Prediction {
+    /// Of `a` (m, k) and `b` (n, k), with so many elements between rows.
+    fn said(variant: &Variant, [m, n, k]: [usize; 3], gap: usize, may_copy: bool) -> Option<Prediction> {
         let tensor = |rows| {
             let layout = Layout::strided(&[rows, k], &[k + gap, 1]).unwrap();
             RawTensor::borrowing(Dtype::F16, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu())
@@ -338,7 +343,11 @@ mod tests {
         [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
         let (alignments, gapless, skews) = (Alignments::of(&tensors), Gapless::of(&tensors), Skews::of(&tensors));
         let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, gapless, skews, may_copy };
-        prediction(variant, &Sizes::of(&[m, n, k]), H200, &operands).unwrap()
+        prediction(variant, &Sizes::of(&[m, n, k]), H200, &operands)
+    }
+
+    fn says(variant: &Variant, sizes: [usize; 3], gap: usize, may_copy: bool) -> Prediction {
+        said(variant, sizes, gap, may_copy).expect("a variant that serves")
     }
 
     #[test]
@@ -457,6 +466,15 @@ mod tests {
         assert!(cycles(&SKEWED, 4097, 0) < cycles(&ROWS, 4097, 0));
         assert!(cycles(&SKEWED, 4097, 7) < cycles(&ROWS, 4097, 7), "an end that cuts a vector");
         assert!(cycles(&SKEWED, 4096, 0) > cycles(&ROWS, 4096, 0));
+        const WHOLE: Variant = Variant {
+            longest: Some(GridAxis { dims: &[2], block: 5113 }),
+            cost: Cost { steps: &[StepCost { latency: 2000, work: 400, over: &[] }], ..ROWS.cost },
+            ..SKEWED
+        };
+        assert!(cycles(&WHOLE, 4097, 0) < cycles(&SKEWED, 4097, 0));
+        assert!(cycles(&WHOLE, 4096, 0) < cycles(&SKEWED, 4096, 0), "registers hold aligned rows as well");
+        assert!(said(&WHOLE, [4096, 4096, 5113], 0, true).is_some());
+        assert!(said(&WHOLE, [4096, 4096, 5114], 0, true).is_none(), "rows that have no registers left");
     }
 
     #[test]

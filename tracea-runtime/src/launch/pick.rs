@@ -2,9 +2,10 @@
 
 use super::Launch;
 use super::alignment::Alignments;
+use super::check::Sizes;
 use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
-use super::params::Shares;
+use super::params::{Shares, blocks};
 use super::run::Checks;
 use super::skew::Skews;
 use crate::cuda::Gpu;
@@ -71,7 +72,7 @@ impl Launch<'_> {
     }
 
     /// Why a variant that somebody asked for does not run.
-    fn not_served(&self, variant: &Variant) -> Error {
+    fn not_served(&self, variant: &Variant, sizes: &Sizes) -> Error {
         let names = |tensors: &mut dyn Iterator<Item = usize>| {
             let defs = tensors.filter_map(|tensor| self.kernel.tensors.get(tensor));
             defs.map(|def| format!("`{}`", def.name)).collect::<Vec<_>>().join(" and ")
@@ -79,6 +80,10 @@ impl Launch<'_> {
         let schedule = print_schedule(variant);
         if !Skews::of(&self.tensors).serve(variant) {
             return Error::NotAlike { schedule, tensors: names(&mut variant.skewed.iter().copied()) };
+        }
+        if let Some(longest) = &variant.longest.filter(|longest| blocks(longest, sizes) > 1) {
+            let given = longest.dims.iter().map(|dim| sizes.get(*dim)).product();
+            return Error::TooLong { schedule, most: longest.block as usize, given };
         }
         Error::NotCopied { schedule, tensors: names(&mut variant.relaid.iter().map(|relaid| relaid.tensor)) }
     }
@@ -102,7 +107,7 @@ impl Launch<'_> {
         if let Some((index, variant)) = picked {
             return match predicted(variant) {
                 Some(said) => Ok(Picked::of(index, variant, &said)),
-                None => Err(self.not_served(variant)),
+                None => Err(self.not_served(variant, sizes)),
             };
         }
         let (kernel, device) = (self.kernel.name, gpu.to_string());
