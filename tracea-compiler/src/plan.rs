@@ -22,6 +22,8 @@ pub struct Variant {
     pub threads: u32,
     /// Blocks take one tile after another: no more are launched than multiprocessors hold.
     pub persistent: bool,
+    /// May begin before the launch before it has ended: the code waits for that itself.
+    pub awaits: bool,
     /// Blocks of a cluster, which the hardware runs side by side; 1 where they have nothing to do with each other. Grids are whole
     /// clusters: blocks past the last tile have none.
     pub cluster: u32,

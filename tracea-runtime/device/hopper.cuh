@@ -5,6 +5,7 @@
 #include "tracea/cluster.cuh"
 #include "tracea/dealt_panels.cuh"
 #include "tracea/kernel.cuh"
+#include "tracea/launch_order.cuh"
 #include "tracea/mbarrier.cuh"
 #include "tracea/panel_tile.cuh"
 #include "tracea/panels.cuh"

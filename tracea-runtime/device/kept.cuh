@@ -102,18 +102,25 @@ __device__ __forceinline__ void keep_tile_once(T* kept, Rows source, int valid_c
         static_assert(Chunks<L, T>::bytes == Pieces::bytes, "kept as they are read");
         const unsigned to = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
         const bool last = ends != nullptr && is_last_along<L>() && (L::col_size == L::vec);
+        const auto keep = [&](auto bytes_at) {
 #pragma unroll
-        for (int r = 0; r < L::size; r += Pieces::count) {
-            const auto from = source(L::row(r));
-            const int col = L::col_base() + L::col_offset(L::col_slot(r));
-            const int before = past_chunk<Pieces::bytes>(from.pointer + col) / element_bytes;
-            const int left = from.valid ? valid_cols - col + before : 0, exist = min(max(left, 0), Pieces::count);
-            cp_async<Pieces::bytes>(to + Pieces::step(r) * element_bytes, from.pointer + col - before, exist * element_bytes);
-            if (last && before != 0) {
-                const int more = min(max(left - Pieces::count, 0), before);
-                cp_async<Pieces::bytes>(shared_address(ends + L::row(r) * Pieces::count), from.pointer + col - before + Pieces::count,
-                                        more * element_bytes);
+            for (int r = 0; r < L::size; r += Pieces::count) {
+                const auto from = source(L::row(r));
+                const int col = L::col_base() + L::col_offset(L::col_slot(r));
+                const int before = past_chunk<Pieces::bytes>(from.pointer + col) / element_bytes;
+                const T* const chunk = from.pointer + col - before;
+                cp_async<Pieces::bytes>(to + Pieces::step(r) * element_bytes, chunk, from.valid ? bytes_at(col - before) : 0);
+                if (last && before != 0) {
+                    const int next = from.valid ? bytes_at(col - before + Pieces::count) : 0;
+                    cp_async<Pieces::bytes>(shared_address(ends + L::row(r) * Pieces::count), chunk + Pieces::count, next);
+                }
             }
+        };
+        // Most tiles have nothing to look out for.
+        if (valid_cols >= L::cols + Pieces::count) {
+            keep([](int) { return Pieces::bytes; });
+        } else {
+            keep([&](int col) { return min(max(valid_cols - col, 0), Pieces::count) * element_bytes; });
         }
     } else {
         keep_tile<L, ALIGN, WHOLE>(kept, source, valid_cols);

@@ -45,6 +45,7 @@ impl Emitter<'_> {
         self.out.dedent();
         self.out.line("}");
         self.out.line(if program.cluster.is_some() { "cluster_sync();" } else { "__syncthreads();" });
+        self.out.line("await_launch_before();");
         for counter in &program.counters {
             self.out.line(format!("int {counter} = 0;"));
         }

@@ -112,7 +112,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, merged) = (numbers(&variant.aligned), numbers(&variant.merged));
     let (skewed, cost) = (numbers(&variant.skewed), cost(&variant.cost));
-    let (whole_vectors, persistent) = (variant.whole_vectors, variant.persistent);
+    let (whole_vectors, persistent, awaits) = (variant.whole_vectors, variant.persistent, variant.awaits);
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
     let paired = option(variant.paired.map(number));
@@ -131,6 +131,7 @@ fn variant(variant: &Variant) -> TokenStream {
             entry: #entry,
             threads: #threads,
             persistent: #persistent,
+            awaits: #awaits,
             cluster: #cluster,
             paired: #paired,
             shared_bytes: #shared_bytes,

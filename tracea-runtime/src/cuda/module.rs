@@ -8,7 +8,10 @@ use super::nvrtc::{nvrtc, nvrtc_version};
 use super::specialization::Specialization;
 use crate::error::{Error, Result};
 use crate::plan::{Instance, KernelDef, Variant};
-use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use cudarc::driver::sys::{
+    self, CUfunction_attribute_enum as Attribute, CUlaunchAttributeID as LaunchAttribute,
+    CUlaunchAttributeValue as LaunchValue,
+};
 use cudarc::driver::{CudaStream, result};
 use std::ffi::{CString, c_int, c_void};
 
@@ -36,12 +39,14 @@ pub(crate) struct Grid {
     pub shared_bytes: u32,
     /// Blocks wait for each other: the driver refuses more than run at a time, and starts all of them together.
     pub cooperative: bool,
+    /// Blocks may begin when those of the launch before have begun, and wait themselves until that has ended.
+    pub early: bool,
 }
 
 impl Grid {
     /// Without clusters or dynamic shared memory.
     pub fn of(blocks: u32) -> Grid {
-        Grid { blocks, cluster: 1, shared_bytes: 0, cooperative: false }
+        Grid { blocks, cluster: 1, shared_bytes: 0, cooperative: false, early: false }
     }
 }
 
@@ -153,20 +158,26 @@ impl LoadedKernel {
     /// The context is current, `parameters` points to what the kernel's signature asks for, one value after the other, and every
     /// address in them stays valid, for the accesses of the kernel, until the stream has run it.
     pub unsafe fn enqueue(&self, stream: &CudaStream, grid: Grid, parameters: &mut [*mut c_void]) -> Result<()> {
-        if grid.cluster > 1 {
-            let value = sys::CUlaunchAttributeValue {
-                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: grid.cluster, y: 1, z: 1 },
-            };
-            let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-            // SAFETY: as the caller vouches.
-            return unsafe { self.enqueue_with(stream, grid, id, value, parameters) };
+        let cluster =
+            LaunchValue { clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: grid.cluster, y: 1, z: 1 } };
+        let all = [
+            (grid.cluster > 1, LaunchAttribute::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, cluster),
+            (grid.cooperative, LaunchAttribute::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, LaunchValue { cooperative: 1 }),
+            (
+                grid.early,
+                LaunchAttribute::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                LaunchValue { programmaticStreamSerializationAllowed: 1 },
+            ),
+        ];
+        let mut attributes = [sys::CUlaunchAttribute { id: all[0].1, pad: [0; 4], value: cluster }; 3];
+        let mut count = 0;
+        for (_, id, value) in all.into_iter().filter(|(is_asked, ..)| *is_asked) {
+            attributes[count] = sys::CUlaunchAttribute { id, pad: [0; 4], value };
+            count += 1;
         }
-        if grid.cooperative {
-            let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        if count > 0 {
             // SAFETY: as the caller vouches.
-            return unsafe {
-                self.enqueue_with(stream, grid, id, sys::CUlaunchAttributeValue { cooperative: 1 }, parameters)
-            };
+            return unsafe { self.enqueue_with(stream, grid, &mut attributes[..count], parameters) };
         }
         // SAFETY: the caller vouches for parameters and addresses; the driver copies the values during the call.
         unsafe {
@@ -197,11 +208,9 @@ impl LoadedKernel {
         &self,
         stream: &CudaStream,
         grid: Grid,
-        id: sys::CUlaunchAttributeID,
-        value: sys::CUlaunchAttributeValue,
+        attributes: &mut [sys::CUlaunchAttribute],
         parameters: &mut [*mut c_void],
     ) -> Result<()> {
-        let mut attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
         let config = sys::CUlaunchConfig {
             gridDimX: grid.blocks,
             gridDimY: 1,
@@ -211,10 +220,10 @@ impl LoadedKernel {
             blockDimZ: 1,
             sharedMemBytes: grid.shared_bytes,
             hStream: stream.cu_stream(),
-            attrs: &raw mut attribute,
-            numAttrs: 1,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
         };
-        // SAFETY: the configuration and its one attribute live until the call returns; the rest is as for the other call.
+        // SAFETY: the configuration and its attributes live until the call returns; the rest is as for the other call.
         unsafe {
             sys::cuLaunchKernelEx(&raw const config, self.function, parameters.as_mut_ptr(), std::ptr::null_mut())
         }

@@ -177,7 +177,10 @@ impl Launch<'_> {
             specialization = specialization.windowed(tensor, windows.fit(tensor));
         }
         let cooperative = shares.parts > 1 && variant.split.is_some_and(|split| split.shares > 0);
-        let grid = Grid { blocks, cluster, shared_bytes: shared_bytes(variant, &sizes, shares.parts), cooperative };
+        // A cooperative launch begins when nothing else runs.
+        let early = !copies.is_empty() && variant.awaits && !cooperative;
+        let shared_bytes = shared_bytes(variant, &sizes, shares.parts);
+        let grid = Grid { blocks, cluster, shared_bytes, cooperative, early };
         Ok(Plan {
             variant,
             variant_index,
