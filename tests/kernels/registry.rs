@@ -166,6 +166,10 @@ const ROWS: Sizes = Sizes {
         &[61, 257],
         &[64, 128],
         &[3, 40009],
+        // The longest that fit into registers; nine odd ones begin everywhere in a vector.
+        &[9, 1273],
+        &[9, 5113],
+        &[2, 10233],
         &[2, 4097],
     ],
     random: &[0..=40, 0..=300],

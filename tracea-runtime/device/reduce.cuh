@@ -80,11 +80,25 @@ __device__ __forceinline__ T reduce_lanes(T x) {
 // ---- a tile → a slice: what a thread holds itself is folded into its share, and shares are spread among the threads that hold
 // the same row or column. Many tiles may be folded before their shares are spread.
 
-// All registers, or REGISTERS from register `from` on.
-template <class Op, class L, int REGISTERS = L::size, class T>
-__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size], int from = 0) {
+template <class Op, class L, class T>
+__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size]) {
 #pragma unroll
-    for (int r = from; r < from + REGISTERS; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
+    for (int r = 0; r < L::size; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
+}
+
+// COUNT registers of one row, from register `from` on, by pairs first, so that few wait for each other.
+template <class Op, class L, int COUNT, class T>
+__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size], int from) {
+    static_assert((COUNT & (COUNT - 1)) == 0, "pairs of pairs");
+    T folded[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) folded[i] = x[from + i];
+#pragma unroll
+    for (int half = COUNT / 2; half > 0; half /= 2) {
+#pragma unroll
+        for (int i = 0; i < half; ++i) folded[i] = Op::apply(folded[i], folded[i + half]);
+    }
+    share[L::row_slot(from)] = Op::apply(share[L::row_slot(from)], folded[0]);
 }
 
 template <class Op, class L, class T>

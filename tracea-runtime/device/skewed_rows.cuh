@@ -206,8 +206,13 @@ __device__ __forceinline__ void keep_cols_skewed(T* kept, Rows source, Span colu
     const int before = columns.first - begin, left = from.valid ? columns.end - begin : 0;
     const unsigned place = shared_address(kept + kept_cols<L, T>());
     const auto keep = [&](int offset) {
-        const int exist = before < offset + C::count ? min(max(left - offset, 0), C::count) : 0;
-        cp_async_shared_by_blocks(place + offset * C::element_bytes, chunk + offset, exist * C::element_bytes);
+        const int exist = before < offset + C::count ? left - offset : 0;
+        // Slices end inside few chunks; of all others, the size is one of two constants.
+        if (exist >= C::count || exist <= 0) {
+            cp_async_shared_by_blocks(place + offset * C::element_bytes, chunk + offset, exist > 0 ? 16 : 0);
+        } else {
+            cp_async_shared_by_blocks(place + offset * C::element_bytes, chunk + offset, exist * C::element_bytes);
+        }
     };
 #pragma unroll
     for (int s = 0; s < L::col_size; s += C::count) keep(L::col_offset(s));
