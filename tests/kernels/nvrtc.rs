@@ -28,18 +28,39 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
         (Ok(_), Some(_)) => None,
     };
     let mut trials = Vec::new();
-    for kernel in kernels(subjects) {
+    let kernels = kernels(subjects);
+    for kernel in &kernels {
+        let kernel = *kernel;
+        let alone = !kernels.iter().any(|other| stands_for(other, kernel));
         for instance in kernel.instances {
             for variant in instance.variants {
                 let missing = missing.clone();
                 trials.push(Trial::ignorable_test(name(kernel, instance, variant), move || match missing {
                     Some(reason) => Ok(Completion::ignored_with(reason)),
-                    None => compiles(kernel, instance, variant, copied).map(|()| Completion::Completed),
+                    None => compiles(kernel, instance, variant, copied, alone).map(|()| Completion::Completed),
                 }));
             }
         }
     }
     trials
+}
+
+/// Whether two kernels differ in the functions alone that they call, and the first one calls more: then what rows that are not aligned
+/// take is seen there.
+fn stands_for(other: &KernelDef, kernel: &KernelDef) -> bool {
+    let form = |kernel: &KernelDef| {
+        let of_instance = |instance: &Instance| {
+            let schedules: Vec<_> =
+                instance.variants.iter().map(|variant| (variant.schedule, variant.args.len())).collect();
+            format!("{:?} {schedules:?}", instance.key)
+        };
+        (format!("{:?}", kernel.tensors), kernel.instances.iter().map(of_instance).collect::<Vec<_>>())
+    };
+    let called = |kernel: &KernelDef| {
+        let functions = kernel.instances.iter().flat_map(|instance| instance.functions);
+        (functions.map(|function| function.def.source.len()).sum::<usize>(), kernel.name)
+    };
+    form(other) == form(kernel) && called(other) > called(kernel)
 }
 
 /// Each once, in the registry's order.
@@ -80,7 +101,14 @@ enum Tensors {
     Copied,
 }
 
-fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, copied: bool) -> Result<(), Failed> {
+/// In all forms where no other kernel stands for this one.
+fn compiles(
+    kernel: &'static KernelDef,
+    instance: &Instance,
+    variant: &Variant,
+    copied: bool,
+    alone: bool,
+) -> Result<(), Failed> {
     // Code for sm_80 is compiled for newer devices too, where the assembler allocates anew.
     let target = variant.target;
     let mut forms = match (target, variant.windows) {
@@ -94,6 +122,9 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
     let best = forms[0].1;
     if has_twin(kernel, instance) {
         forms.retain(|form| *form == (target, best) || *form == (target, Tensors::Misaligned));
+    }
+    if !alone || variant.aligned.is_empty() {
+        forms.retain(|(_, tensors)| *tensors == best);
     }
     for (architecture, tensors) in &forms {
         let mut facts = Specialization::default();

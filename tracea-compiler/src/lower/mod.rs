@@ -142,7 +142,11 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
             portfolio.push(fit_deep(&laid, &facts, &narrower)?);
         }
         if let Some(mut small) = schedule::variants::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
-            portfolio.push(fit_roles(&laid, &facts, &small, &[1])?);
+            let single = fit_roles(&laid, &facts, &small, &[1])?;
+            // Few tiles of long sums wait for L2 more than for each other.
+            let pairs = by_pairs(&laid, &facts, &single.schedule);
+            portfolio.push(single);
+            portfolio.extend(pairs);
             while schedule::variants::narrow(&laid.nest, &facts, &mut small) {
                 portfolio.push(fit_deep(&laid, &facts, &small)?);
             }

@@ -192,12 +192,15 @@ fn blocks_whose_loops_end_apart_make_no_pairs() {
 }
 
 #[test]
-fn the_portfolio_has_pairs_of_its_largest_tiles() {
+fn the_portfolio_has_pairs_of_its_largest_tiles_and_of_one_warpgroups() {
     let item = gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)));
     let portfolio = lower_portfolio(&nest(item).0, &SM_90A).expect("a portfolio");
     let paired: Vec<_> = portfolio.iter().filter(|lowered| lowered.program.cluster.is_some()).collect();
-    let [paired] = paired[..] else { panic!("{} with pairs", paired.len()) };
-    assert_eq!(paired.schedule.blocks, portfolio[0].schedule.blocks);
-    assert!(portfolio[0].program.split.is_some() && paired.program.split.is_none());
-    assert!(paired.program.promised_sass.contains(&".MULTICAST".to_string()));
+    let [large, small] = paired[..] else { panic!("{} with pairs", paired.len()) };
+    assert_eq!(large.schedule.blocks, portfolio[0].schedule.blocks);
+    assert_eq!((small.schedule.blocks[0], small.schedule.blocks[1]), (Some(64), Some(128)));
+    for paired in [large, small] {
+        assert!(portfolio[0].program.split.is_some() && paired.program.split.is_none());
+        assert!(paired.program.promised_sass.contains(&".MULTICAST".to_string()));
+    }
 }
