@@ -64,7 +64,9 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             })
             .sum();
         let cycles = multiply.max(read).max(1);
-        let turns = schedule.target.pipeline == Pipeline::WarpRoles && !schedule.holds_slots_longer();
+        // Short steps of a pair are as long as it takes the blocks to hear of each other.
+        let waits = schedule.cluster.is_some() && schedule.threads() <= 128;
+        let turns = schedule.target.pipeline == Pipeline::WarpRoles && (waits || !schedule.holds_slots_longer());
         let latency = cycles + if turns { TURN } else { 0 };
         cost.steps.push(StepCost { latency, work: cycles, over: over(nest, schedule, &dot.loops) });
         let tile = block(dot.m) * block(dot.n);
