@@ -18,7 +18,7 @@ struct Span {
     int first, end;
 };
 
-// All of a tile's columns, as far as a warp holds them: its code looks out for no ends.
+// All of a tile's columns, as far as a warp holds them: its code looks out for no ends. Functions take either, as Which.
 struct Whole {};
 
 // Of a tile's columns, counted from this thread's first, those that exist: up to where, and how many before them do not.
@@ -71,8 +71,8 @@ __device__ __forceinline__ bool has_vector(Span columns, int n) {
 }
 
 // What lies before the row in its first vector gets a value.
-template <class L, class E, class Columns>
-__device__ __forceinline__ void mask_before(E (&x)[L::size], Columns columns, E value) {
+template <class L, class E, class Which>
+__device__ __forceinline__ void mask_before(E (&x)[L::size], Which columns, E value) {
     const int before = columns_before<L>(columns);
     if (0 < before) {
 #pragma unroll
@@ -85,8 +85,8 @@ __device__ __forceinline__ void mask_before(E (&x)[L::size], Columns columns, E 
 // What follows goes by all that a thread holds, or, where it says so, by SLOTS columns from slot `from` on.
 
 // global → registers, by rows that begin at multiples of a vector.
-template <class L, class E, class Rows, class Columns>
-__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Columns columns) {
+template <class L, class E, class Rows, class Which>
+__device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Which columns) {
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
     const auto from = source(L::row_at(0));
@@ -126,8 +126,8 @@ __device__ __forceinline__ void elements_across(E (&x)[SLOTS], int from, const W
 }
 
 // A column slice of one row that begins anywhere: vectors lie across chunks, which are read that lie in the row.
-template <class L, class E, class Rows, class Columns>
-__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Columns columns) {
+template <class L, class E, class Rows, class Which>
+__device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Which columns) {
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
     const auto from = source(0);
@@ -182,8 +182,8 @@ __device__ __forceinline__ void keep_skewed(T* kept, Rows source, Span columns) 
 }
 
 // What was kept behind a row's end are zeros already.
-template <class L, class T, class E, class Columns>
-__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Columns columns) {
+template <class L, class T, class E, class Which>
+__device__ __forceinline__ void load_kept_skewed(E (&x)[L::size], const T* kept, Which columns) {
     load_kept<L>(x, kept);
     mask_before<L>(x, columns, E{});
 }
@@ -236,8 +236,8 @@ __device__ __forceinline__ void load_kept_cols_skewed(E (&x)[L::col_size], const
 }
 
 // registers → global
-template <class L, class T, int SLOTS = L::col_size, class E, class Rows, class Columns>
-__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Columns columns, int from = 0) {
+template <class L, class T, int SLOTS = L::col_size, class E, class Rows, class Which>
+__device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Which columns, int from = 0) {
     using C = Chunks<L, T>;
     const auto to_row = target(L::row_at(0));
     T* const base = fixed_base(to_row.pointer + L::col_base());
@@ -263,8 +263,8 @@ __device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target,
 }
 
 // Elements of columns that do not exist get a value.
-template <class L, int SLOTS = L::col_size, class E, class Columns>
-__device__ __forceinline__ void mask_outside(E (&x)[L::size], Columns columns, E value, int from = 0) {
+template <class L, int SLOTS = L::col_size, class E, class Which>
+__device__ __forceinline__ void mask_outside(E (&x)[L::size], Which columns, E value, int from = 0) {
     const int left = columns_left<L>(columns);
 #pragma unroll
     for (int r = from; r < from + SLOTS; r += L::vec) {

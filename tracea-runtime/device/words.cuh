@@ -76,6 +76,7 @@ __device__ __forceinline__ Words<BYTES> bytes_from(const Words<BYTES>& lower, co
     return v;
 }
 
+// A number that functions know by its type.
 template <int VALUE>
 struct Constant {
     static constexpr int value = VALUE;

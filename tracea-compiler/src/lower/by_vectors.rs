@@ -9,11 +9,10 @@
 //! Column slices that the last of this reads come first of all, into shared memory.
 
 use super::Lowering;
-use super::streams::CHUNK;
 use crate::nest::{AxisId, ReduceOp};
 use crate::program::layout::LayoutId;
 use crate::program::pressure::reads;
-use crate::program::{AccessForm, Along, Domain, Expr, Kept, Scalar, Stmt, StoreWay, VarId};
+use crate::program::{AccessForm, Along, CHUNK_BYTES, Domain, Expr, Kept, Scalar, Stmt, StoreWay, VarId};
 use std::collections::BTreeSet;
 
 impl Lowering<'_> {
@@ -127,7 +126,7 @@ impl Lowering<'_> {
         let shared = self.shared(&format!("{}_kept", tensor.name), tensor.dtype, rows, cols, 1);
         // Vectors lie across chunks of memory, so that there is one more of these.
         let buffer = &mut self.program.shared[shared.0 as usize];
-        buffer.pitch = buffer.tile_bytes() + rows * CHUNK;
+        buffer.pitch = buffer.tile_bytes() + rows * CHUNK_BYTES;
         let slice = Kept::Slice { shared, layout };
         *kept = Some(slice.clone());
         Some(Stmt::Keep { kept: slice, source: source.clone() })

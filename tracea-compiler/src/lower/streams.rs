@@ -12,14 +12,12 @@ use super::loops::{Level, nest_of};
 use crate::nest::{Loop, Op, Stmt as NestStmt, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
-use crate::program::{AccessForm, Domain, IntText, Kept, Stmt, VarId};
+use crate::program::{AccessForm, CHUNK_BYTES, Domain, IntText, Kept, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
 const MOST_STAGES: u32 = 4;
 /// Of all streams of a block, in bytes.
 const MOST_BYTES: u32 = 64 * 1024;
-/// Of a row that lies across chunks of memory, one more than its own bytes are.
-pub const CHUNK: u32 = 16;
 
 /// A load and the slots that its elements pass through.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +47,7 @@ impl Lowering<'_> {
             let (rows, cols) = (self.program.layout(layout).rows, self.program.layout(layout).cols);
             let slots = self.shared(&format!("{}_stream", tensor.name), tensor.dtype, rows, cols, stages);
             let buffer = &mut self.program.shared[slots.0 as usize];
-            (buffer.private, buffer.pitch) = (true, buffer.tile_bytes() + rows * CHUNK);
+            (buffer.private, buffer.pitch) = (true, buffer.tile_bytes() + rows * CHUNK_BYTES);
             let kept = Kept::Slot { stream: slots, layout, slot: IntText::name("slot") };
             self.kept_values.push((load, kept));
             Some(Stream { load, layout, slots })
@@ -75,7 +73,7 @@ impl Lowering<'_> {
 
     fn step_bytes(&self, load: ValueId, layout: LayoutId) -> u32 {
         let layout = self.program.layout(layout);
-        layout.rows * (layout.cols * self.nest.value(load).ty.dtype.bytes() + CHUNK)
+        layout.rows * (layout.cols * self.nest.value(load).ty.dtype.bytes() + CHUNK_BYTES)
     }
 
     pub fn stream(&mut self, levels: &[Level], streams: &[Stream], running: &[VarId]) -> Result<(), ScheduleError> {

@@ -5,6 +5,9 @@ use super::layout::LayoutId;
 use super::shared::SharedId;
 use crate::nest::{AxisId, Dtype};
 
+/// Memory is read by whole chunks: a row that begins anywhere lies in one more of them than its bytes fill.
+pub const CHUNK_BYTES: u32 = 16;
+
 /// Rows that loops walk through: each thread keeps what it reads of them in shared memory, as far as that has room, so that
 /// all of a row is under way at once, and read once. No thread looks at what another one keeps.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,7 +21,7 @@ use crate::plan;
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Premise};
 pub use dot::{Dot, Major, MathUnit, Operand};
 pub use int_text::{Divisor, IntText};
-pub use kept::{Kept, KeptId, KeptRows, KeptTile};
+pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
 use shared::{Shared, SharedId};
 pub use split::{Part, Split, WholeTiles};
