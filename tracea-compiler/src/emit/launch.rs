@@ -5,9 +5,6 @@ use crate::nest::AxisKind;
 use crate::plan::{GridAxis, Kept, Split, Variant};
 use crate::program::Program;
 
-/// Elements of the widest vector.
-const WIDEST_VECTOR: u32 = 8;
-
 /// The plan of a lowered kernel beside its source.
 pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
     let Lowered { nest, program, .. } = lowered;
@@ -53,11 +50,11 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         relaid: program.relaid.clone(),
         merged: program.merged.clone(),
         skewed: program.skew.iter().flat_map(|skew| &skew.tensors).map(|tensor| tensor.index()).collect(),
-        longest: lowered.schedule.whole.map(|axis| GridAxis {
-            dims: extent_dims(&nest.axis(axis).extent),
-            // Rows may begin anywhere in their first vector.
-            block: program.block(axis).unwrap_or(1).saturating_sub(WIDEST_VECTOR - 1),
-        }),
+        longest: program
+            .skew
+            .as_ref()
+            .and_then(|skew| skew.longest)
+            .map(|(axis, block)| GridAxis { dims: extent_dims(&nest.axis(axis).extent), block }),
         windows: program.windows.clone(),
         whole_vectors: program.whole_vectors,
         max_registers: register_limit(program),

@@ -142,7 +142,9 @@ impl Lowering<'_> {
             let first = format!("{}0", self.names.axis(axis));
             self.out.push(Stmt::Let { name: first, value: IntText::Name(format!("-{name}")) });
         }
-        self.program.skew = Some(Skew { name, columns: found.columns, tensors: found.tensors });
+        let shape = self.program.layout(layout);
+        let longest = whole.map(|axis| (axis, shape.cols - (shape.vec() - 1)));
+        self.program.skew = Some(Skew { name, columns: found.columns, tensors: found.tensors, longest });
     }
 
     /// A step of a loop over columns for the threads that have some: the last block of a row is seldom whole, and often next to empty.

@@ -103,6 +103,8 @@ pub struct Skew {
     pub columns: Vec<AxisId>,
     /// Tensors whose rows these are, and lie alike.
     pub tensors: Vec<TensorId>,
+    /// Where they are taken whole: along which axis, and of how many elements at most, wherever in its first vector one begins.
+    pub longest: Option<(AxisId, u32)>,
 }
 
 /// A warpgroup that only copies.
