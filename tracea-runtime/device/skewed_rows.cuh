@@ -110,19 +110,16 @@ __device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Which 
     mask_before<L>(x, columns, E{});
 }
 
-// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x from slot `from` on. A whole warp
-// is as far past a chunk, and which of two chunks an element is in costs nothing where that is a constant.
+// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x from slot `from` on.
 template <class T, int BYTES, int N, class E, int SLOTS>
 __device__ __forceinline__ void elements_across(E (&x)[SLOTS], int from, const Words<BYTES> (&lower)[N], const Words<BYTES> (&upper)[N], int past) {
     constexpr int element_bytes = static_cast<int>(sizeof(T)), count = BYTES / element_bytes;
-    as_constant<element_bytes, BYTES>(past, [&](auto constant) {
-        constexpr int ahead = decltype(constant)::value / element_bytes;
 #pragma unroll
-        for (int s = 0; s < N * count; ++s) {
-            const int n = s / count, at = s % count + ahead;
-            x[from + s] = to<E>(at < count ? element<T>(lower[n], at) : element<T>(upper[n], at - count));
-        }
-    });
+    for (int n = 0; n < N; ++n) {
+        const Words<BYTES> v = bytes_from<element_bytes>(lower[n], upper[n], past);
+#pragma unroll
+        for (int i = 0; i < count; ++i) x[from + n * count + i] = to<E>(element<T>(v, i));
+    }
 }
 
 // A column slice of one row that begins anywhere: vectors lie across chunks, which are read that lie in the row.
@@ -195,28 +192,33 @@ __device__ __forceinline__ int kept_cols() {
     return L::thread_m() * (L::cols + Chunks<L, T>::count) + L::col_base();
 }
 
-// global → what the block keeps, by cp.async: the chunk in which the slice begins as it lies, zeros behind its end. All threads come here.
+// global → what the block keeps, by cp.async: the chunk in which the slice begins as it lies, zeros behind its end as far as vectors that
+// lie in the slice in part reach. All threads come here.
 template <class L, class T, class Rows>
 __device__ __forceinline__ void keep_cols_skewed(T* kept, Rows source, Span columns) {
     using C = Chunks<L, T>;
     static_assert(C::bytes == 16, "chunks of 16 bytes");
+    // Every so many columns a thread has a chunk; the one behind the tile is the first thread's.
+    constexpr int stride = L::threads_n * C::count, most = L::cols / stride;
+    static_assert((stride & (stride - 1)) == 0 && L::cols % stride == 0, "whole rounds of chunks");
     const auto from = source(0);
     const int past = past_chunk<16>(from.pointer + L::col_base()) / C::element_bytes, begin = L::col_base() - past;
     const T* const chunk = fixed_base(from.pointer + begin);
-    const int before = columns.first - begin, left = from.valid ? columns.end - begin : 0;
+    const int left = from.valid ? columns.end - begin : 0;
     const unsigned place = shared_address(kept + kept_cols<L, T>());
-    const auto keep = [&](int offset) {
-        const int exist = before < offset + C::count ? left - offset : 0;
-        // Slices end inside few chunks; of all others, the size is one of two constants.
-        if (exist >= C::count || exist <= 0) {
-            cp_async_shared_by_blocks(place + offset * C::element_bytes, chunk + offset, exist > 0 ? 16 : 0);
-        } else {
-            cp_async_shared_by_blocks(place + offset * C::element_bytes, chunk + offset, exist * C::element_bytes);
-        }
-    };
+    const int rounds = L::thread_n() == 0 ? most + 1 : most;
 #pragma unroll
-    for (int s = 0; s < L::col_size; s += C::count) keep(L::col_offset(s));
-    if (L::thread_n() == L::threads_n - 1) keep(L::col_offset(L::col_size - C::count) + C::count);
+    for (int n = 0; n <= most; ++n) {
+        const bool exists = n * stride + C::count <= left && (n > 0 || columns.first - begin < C::count);
+        if (exists && (n < most || n < rounds)) {
+            cp_async_shared_by_blocks(place + n * stride * C::element_bytes, chunk + n * stride, 16);
+        }
+    }
+    // The chunk in which the slice ends and the one behind it.
+    const int n = (left + C::count - 1) / stride, exist = max(left - n * stride, 0);
+    if (left > -C::count && left + C::count - 1 - n * stride < 2 * C::count - 1 && n < rounds) {
+        cp_async_shared_by_blocks(place + n * stride * C::element_bytes, chunk + n * stride, exist * C::element_bytes);
+    }
 }
 
 // What the block keeps → registers, with what keep_cols_skewed was given. What lies before the slice is anything.
