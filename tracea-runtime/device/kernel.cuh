@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tracea/copy.cuh"
+#include "tracea/copy_turned.cuh"
 #include "tracea/dot.cuh"
 #include "tracea/exchange.cuh"
 #include "tracea/fast_div.cuh"

@@ -260,6 +260,18 @@ impl Emitter<'_> {
     }
 
     /// How many of the tile's columns exist, counted from its first.
+    pub fn copy_turned(&mut self, source: &Access, target: &Access, (rows, cols): (AxisId, AxisId), layout: LayoutId) {
+        let ty = self.nest.tensor(source.tensor).dtype.cuda();
+        let layout = &self.program.layout(layout).name;
+        let (read, written) = (self.align(source), self.align(target));
+        let head = format!("copy_turned<{layout}::rows, {layout}::cols, THREADS, {read}, {written}>(");
+        let scratch = format!("reinterpret_cast<{ty}*>(shared + SCRATCH_OFFSET)");
+        self.lambda(source, Some(rows), None, &format!("{head}{scratch}, "), ",", false, LambdaParams::Row);
+        let first = format!("{} == 0", self.start(rows));
+        let tail = format!(", {}, {}, {first});", self.columns_left(rows), self.columns_left(cols));
+        self.lambda(target, Some(cols), None, "", &tail, true, LambdaParams::Row);
+    }
+
     pub(super) fn valid_cols(&self, access: &Access, cols: AxisId) -> String {
         if access.whole_cols { self.block_name(cols) } else { self.columns_left(cols) }
     }

@@ -269,6 +269,9 @@ impl<'a> Emitter<'a> {
                 let (from, to) = (name(value.domain), name(target.domain));
                 self.out.line(format!("{function}<{from}, {to}>({}, {}, {scratch});", value.name, target.name));
             }
+            Stmt::CopyTurned { source, target, rows, cols, layout } => {
+                self.copy_turned(source, target, (*rows, *cols), *layout);
+            }
             Stmt::Stage { value, shared } => {
                 let value = self.program.var(*value);
                 let Domain::Tile(layout) = value.domain else { return };

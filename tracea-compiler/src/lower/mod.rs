@@ -50,6 +50,7 @@ mod split;
 mod stores;
 mod streams;
 pub mod swapped;
+pub mod turned;
 mod values;
 mod whole_rows;
 mod windows;

@@ -159,6 +159,7 @@ const RESERVED: &[&str] = &[
     "exchange_rows_to_cols",
     "exchange_cols_to_rows",
     "exchange_transposed",
+    "copy_turned",
     "panel",
     "panel_row",
     "own_panel",

@@ -69,10 +69,9 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
 
 /// Blocks of two tiled axes that run together read a compact rectangle of the operands.
 fn raster(nest: &Nest, schedule: &Schedule) -> Option<u32> {
-    let tiled = |axis: &AxisId| nest.axis(*axis).kind == AxisKind::Tiled;
-    let [.., outer, inner] = &nest.grid[..] else { return None };
-    let together = if schedule.cluster == Some(*outer) { cluster::BLOCKS } else { 1 };
-    (schedule.raster > 1 && tiled(outer) && tiled(inner)).then_some((schedule.raster / together).max(1))
+    let [.., outer, _] = nest.grid[..] else { return None };
+    let together = if schedule.cluster == Some(outer) { cluster::BLOCKS } else { 1 };
+    schedule.raster(nest).map(|raster| (raster / together).max(1))
 }
 
 /// `attention_D64_causal`: the kernel and its instance.
@@ -220,6 +219,10 @@ impl Used<'_> {
                     self.access(source)
                 }
                 Stmt::Store { target, .. } | Stmt::StorePanel { target, .. } => self.access(target),
+                Stmt::CopyTurned { source, target, .. } => {
+                    self.access(source);
+                    self.access(target);
+                }
                 Stmt::SendPanel { store, .. } => store.at.iter().for_each(|at| self.text(at)),
                 Stmt::For { from, until, .. } => {
                     self.text(from);

@@ -38,8 +38,13 @@ impl Lowering<'_> {
                 {
                     return self.store_by_panels(tensor, index, var, layout, &panels);
                 }
-                if let (Some(row), Some(last)) = (rows, index.last())
-                    && *last == Int::Axis(row)
+                let along_rows = rows.filter(|row| index.last() == Some(&Int::Axis(*row)));
+                if let Some(row) = along_rows
+                    && self.copy_turned((tensor, index), (value, var), layout, (row, cols))
+                {
+                    return Ok(());
+                }
+                if let Some(row) = along_rows
                     && let Some(turned) = self.turned(layout, dtype)
                 {
                     let source = self.program.var(var).clone();
@@ -288,13 +293,13 @@ mod tests {
         let transposed = quote! {
             #[schedule(sm_80, i = 64, j = 64)]
             fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (N, M)>) {
-                tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t(); });
+                tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t() * 2.0; });
             }
         };
-        let direct = "store y by rows <- x_tile_2";
-        let by_scratch = "store y by rows <- x_tile_2 through scratch";
+        let direct = "store y by rows <- value_2";
+        let by_scratch = "store y by rows <- value_2 through scratch";
         let expected =
-            ["transpose x_tile_2 <- x_tile", "where Y_BY_VECTORS", direct, "where not Y_BY_VECTORS", by_scratch];
+            ["transpose value_2 <- value", "where Y_BY_VECTORS", direct, "where not Y_BY_VECTORS", by_scratch];
         assert_eq!(last(transposed.clone(), 5), expected);
         let program = program(transposed);
         assert!(program.shared.is_empty() && program.narrowing.is_empty(), "{program}");

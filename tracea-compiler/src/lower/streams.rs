@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_slot_is_loaded_by_the_thread_that_filled_it() {
         let text = cuda(sums(quote!(f16)));
-        assert!(text.contains("keep_tile_once<IJTile, ALIGN_X, true>(x_stream + stage * 4608"), "{text}");
+        assert!(text.contains("keep_tile_once<IJTile, ALIGN_X, true>(x_stream + stage * 4352"), "{text}");
         assert!(text.contains("load_kept_once<IJTile, ALIGN_X>(x_tile, x_stream + slot"), "{text}");
         assert!(!text.contains("__syncthreads"), "{text}");
     }

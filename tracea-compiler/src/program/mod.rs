@@ -393,6 +393,14 @@ pub enum Stmt {
         target: VarId,
         transposed: bool,
     },
+    /// global → global, by way of scratch: a tile of that layout's rows and columns as the transposed one.
+    CopyTurned {
+        source: Access,
+        target: Access,
+        rows: AxisId,
+        cols: AxisId,
+        layout: LayoutId,
+    },
     /// Registers of a tile → a shared tile that a dot reads.
     Stage {
         value: VarId,

@@ -201,6 +201,9 @@ impl Program {
                     let word = if *transposed { "transpose" } else { "exchange" };
                     write!(f, "{word} {} <- {}", self.var(*target).name, self.var(*value).name)?
                 }
+                Stmt::CopyTurned { source, target, .. } => {
+                    write!(f, "copy turned {} <- {}", self.access(target), self.access(source))?;
+                }
                 Stmt::Stage { value, shared } => {
                     write!(f, "stage {} <- {}", self.shared(*shared).name, self.var(*value).name)?
                 }

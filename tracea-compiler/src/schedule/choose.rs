@@ -5,7 +5,8 @@
 use super::target::{Pipeline, Target};
 use super::{Schedule, known_extent};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
-use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId};
+use crate::lower::turned;
+use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId, ValueId};
 
 /// What an axis does in the nest's dots.
 #[derive(Clone, Copy, Default)]
@@ -33,7 +34,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
             Pipeline::WarpRoles => (8, 1),
         },
         stages: 4,
-        raster: 8,
+        raster: None,
         resident: 1,
         cluster: None,
         swapped: false,
@@ -52,7 +53,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
     if facts.dots.is_empty() {
         give_all_threads_elements(nest, facts, &mut schedule);
         schedule.stages = 1;
-        schedule.raster = 1;
+        schedule.raster = Some(1);
         schedule.why = "rows to warps, wide reads along contiguous axes".into();
     } else {
         schedule.why = "the largest blocks whose accumulators fit the registers".into();
@@ -104,7 +105,7 @@ pub(super) fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
             last(index, false);
         }
     }
-    each_store(&nest.body.stmts, &mut |_, index| last(index, true));
+    each_store(&nest.body.stmts, &mut |_, index, _| last(index, true));
     roles
 }
 
@@ -114,10 +115,10 @@ fn spans(nest: &Nest, int: &Int) -> bool {
     tiled
 }
 
-fn each_store(stmts: &[Stmt], each: &mut impl FnMut(TensorId, &[Int])) {
+fn each_store(stmts: &[Stmt], each: &mut impl FnMut(TensorId, &[Int], ValueId)) {
     for stmt in stmts {
         match stmt {
-            Stmt::Store { tensor, index, .. } => each(*tensor, index),
+            Stmt::Store { tensor, index, value, .. } => each(*tensor, index, *value),
             Stmt::Loop(inner) => each_store(&inner.body.stmts, each),
             Stmt::Value(_) => {}
         }
@@ -198,12 +199,27 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         (1, ..) => 2048,
         // Two contiguous axes change places somewhere. 128 bytes or more on both sides, and longer where partly written lines
         // would be read back; 16 KiB a block, so that the blocks of an SM keep 40 KiB of reads under way while others write.
-        (_, true, true) if contiguous > 1 => match role.written && results_are_halves(nest) {
-            true => 128,
-            false => 64,
-        },
-        // Lines of 128 bytes, many rows of them: few columns make many blocks, which need few parts each to fill the device.
-        (_, true, true) | (_, false, false) if walks_down_rows(nest, roles) => 64,
+        // What is only copied has nothing to hold in registers, and wants few ends of rows that begin anywhere: long ones where it reads.
+        (_, true, true) if contiguous > 1 => {
+            let long = if turns_copies(nest, facts) { !role.written } else { role.written };
+            if long && results_are_halves(nest) { 128 } else { 64 }
+        }
+        // 256 bytes of a row, whose ends lie in few sectors that neighbours read too; 8 KiB of halves, 16 KiB of words a step: few
+        // columns make many blocks, which need few parts each to fill the device.
+        (_, true, true) if walks_down_rows(nest, roles) => {
+            if reads_halves(nest, facts) {
+                128
+            } else {
+                64
+            }
+        }
+        (_, false, false) if walks_down_rows(nest, roles) => {
+            if reads_halves(nest, facts) {
+                32
+            } else {
+                64
+            }
+        }
         (_, true, true) => 256,
         // A warp a row, 16 elements a thread: registers for many warps, and no barrier in a reduction.
         (_, true, false) => 512,
@@ -224,11 +240,28 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
     }
 }
 
+/// Whether all results are what was loaded, along another axis.
+fn turns_copies(nest: &Nest, facts: &Facts) -> bool {
+    let mut copies = true;
+    each_store(&nest.body.stmts, &mut |tensor, index, value| {
+        copies &= turned::copied(nest, facts, tensor, index, value).is_some();
+    });
+    copies
+}
+
 /// Whether all results have elements of 16 bits or fewer.
 fn results_are_halves(nest: &Nest) -> bool {
     let mut halves = true;
-    each_store(&nest.body.stmts, &mut |tensor, _| halves &= nest.tensor(tensor).dtype.bytes() <= 2);
+    each_store(&nest.body.stmts, &mut |tensor, _, _| halves &= nest.tensor(tensor).dtype.bytes() <= 2);
     halves
+}
+
+/// Whether all that is read has elements of 16 bits or fewer.
+fn reads_halves(nest: &Nest, facts: &Facts) -> bool {
+    facts.order.iter().all(|id| match nest.value(*id).op {
+        Op::Load { tensor, .. } => nest.tensor(tensor).dtype.bytes() <= 2,
+        _ => true,
+    })
 }
 
 /// Whether a loop goes down the rows of what the grid's columns hold.
@@ -411,17 +444,19 @@ mod tests {
     }
 
     #[test]
-    fn a_transpose_writes_longer_rows_than_it_reads() {
-        let transposed = |dtype: TokenStream| {
-            program(quote! {
+    fn a_transpose_writes_longer_rows_than_it_reads_unless_it_only_copies() {
+        let blocks = |dtype: TokenStream, factor: TokenStream| {
+            let program = program(quote! {
                 fn f<M: Dim, N: Dim>(x: &Tensor<#dtype, (M, N)>, y: &mut Tensor<#dtype, (N, M)>) {
-                    tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t(); });
+                    tile!(for (i, j) in (M, N) { y[(j, i)] = x[(i, j)].t() #factor; });
                 }
-            })
+            });
+            (block(&program, "i"), block(&program, "j"))
         };
-        let (halves, words) = (transposed(quote!(f16)), transposed(quote!(f32)));
-        assert_eq!((block(&halves, "i"), block(&halves, "j")), (128, 64));
-        assert_eq!((block(&words, "i"), block(&words, "j")), (64, 64));
+        assert_eq!(blocks(quote!(f16), quote!(+ 1.0)), (128, 64));
+        assert_eq!(blocks(quote!(f32), quote!(+ 1.0)), (64, 64));
+        assert_eq!(blocks(quote!(f16), quote!()), (64, 128));
+        assert_eq!(blocks(quote!(f32), quote!()), (64, 64));
     }
 
     #[test]

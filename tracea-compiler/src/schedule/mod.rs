@@ -24,8 +24,8 @@ pub struct Schedule {
     pub warps: (u32, u32),
     /// Depth of the rings that feed dots.
     pub stages: u32,
-    /// Blocks along the outer of two grid axes that are visited together.
-    pub raster: u32,
+    /// Blocks along the outer of two grid axes that are visited together, where that is pinned: [`Schedule::raster`].
+    pub raster: Option<u32>,
     /// Blocks that a multiprocessor is to hold at a time: one begins or ends while another multiplies.
     pub resident: u32,
     /// The grid axis along which the blocks of a cluster take neighbouring tiles, where there are clusters.
@@ -56,6 +56,9 @@ impl ScheduleError {
     }
 }
 
+/// About as many as the largest devices have.
+const MULTIPROCESSORS: u32 = 128;
+
 /// A producer warpgroup.
 pub const PRODUCER_THREADS: u32 = 128;
 
@@ -85,6 +88,20 @@ impl Schedule {
         32 * self.warps.0 * self.warps.1
     }
 
+    /// Blocks along the outer of the grid's two innermost axes that are visited together, where both are tiled: as many as let a
+    /// wave of blocks read the fewest rows and columns, so that L2 holds what they share.
+    pub fn raster(&self, nest: &Nest) -> Option<u32> {
+        let [.., outer, inner] = nest.grid[..] else { return None };
+        if [outer, inner].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
+            return None;
+        }
+        let block = |axis: AxisId| self.blocks[axis.index()].unwrap_or(1);
+        let wave = MULTIPROCESSORS * self.resident;
+        let read = |rows: &u32| rows * block(outer) + wave / rows * block(inner);
+        let squarest = || (0..=wave.ilog2()).rev().map(|power| 1 << power).min_by_key(read);
+        self.raster.or_else(squarest).filter(|rows| *rows > 1)
+    }
+
     /// As its attribute would be written.
     pub fn text(&self, nest: &Nest, facts: &Facts) -> String {
         let mut parts = vec![self.target.name.to_string()];
@@ -106,8 +123,8 @@ impl Schedule {
         if let Some(axis) = self.cluster {
             parts.push(format!("cluster = {}", cluster::shape(facts, axis)));
         }
-        if self.raster > 1 && tiled_grid_axes(nest) >= 2 {
-            parts.push(format!("raster = {}", self.raster));
+        if let Some(raster) = self.raster(nest) {
+            parts.push(format!("raster = {raster}"));
         }
         if self.resident > 1 {
             parts.push(format!("resident = {}", self.resident));
@@ -139,7 +156,7 @@ pub fn pinned(
     for option in &spec.options {
         match option.name.as_str() {
             "stages" => schedule.stages = number(option, 1, 16)?,
-            "raster" => schedule.raster = number(option, 1, 1024)?,
+            "raster" => schedule.raster = Some(number(option, 1, 1024)?),
             "resident" if target.pipeline == Pipeline::WarpRoles => schedule.resident = number(option, 1, 2)?,
             "resident" => {
                 return Err(ScheduleError::about(
@@ -383,7 +400,7 @@ fn cut_alike(nest: &Nest, facts: &Facts, dot: &DotFact) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::testing::{gemm, lowered, program};
-    use proc_macro2::TokenStream;
+    use proc_macro2::{Literal, TokenStream};
     use quote::quote;
 
     fn refused(schedule: TokenStream) -> (String, String) {
@@ -467,5 +484,16 @@ mod tests {
             }
         };
         assert!(lowered(softmax).is_ok());
+    }
+
+    /// 16 × 8 blocks of 64 × 128 are a wave that reads 1024 rows and as many columns.
+    #[test]
+    fn blocks_that_run_together_read_few_rows_and_columns() {
+        let raster = |rows: u32, columns: u32, resident: u32| {
+            let [i, j, resident] = [rows, columns, resident].map(Literal::u32_unsuffixed);
+            program(gemm(quote!(sm_90a, i = #i, j = #j, k = 64, stages = 2, consumers = 1, resident = #resident)))
+                .raster
+        };
+        assert_eq!([raster(64, 128, 1), raster(64, 256, 1), raster(64, 64, 2)], [Some(16), Some(32), Some(16)]);
     }
 }

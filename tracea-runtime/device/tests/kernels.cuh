@@ -301,6 +301,16 @@ __global__ void exchange_kernel(const T* in, T* out, float* out_rows, float* out
     for (int s = 0; s < To::col_size; ++s) out_cols[thread * To::col_size + s] = to_b[s] - static_cast<float>(To::col_at(s));
 }
 
+// x is rows of `cols` elements, `x_pitch` apart; y gets its transpose, of rows `y_pitch` apart.
+template <int ROWS, int COLS, int THREADS, int ALIGN_X, int ALIGN_Y, class T>
+__global__ void copy_turned_kernel(const T* x, long long x_pitch, T* y, long long y_pitch, int rows, int cols) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    const int across = (cols + COLS - 1) / COLS, i0 = static_cast<int>(blockIdx.x) / across * ROWS, j0 = static_cast<int>(blockIdx.x) % across * COLS;
+    copy_turned<ROWS, COLS, THREADS, ALIGN_X, ALIGN_Y>(
+        reinterpret_cast<T*>(shared), [&](int row) -> RowSource<T> { return {x + (i0 + row) * x_pitch + j0, i0 + row < rows}; },
+        [&](int row) -> RowTarget<T> { return {y + (j0 + row) * y_pitch + i0, j0 + row < cols}; }, rows - i0, cols - j0, i0 == 0);
+}
+
 template <class From, class To, class T, class E>
 __global__ void transpose_kernel(const E* in, T* out, float* out_rows, float* out_cols) {
     extern __shared__ __align__(128) unsigned char shared[];

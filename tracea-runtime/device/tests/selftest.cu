@@ -553,6 +553,45 @@ void test_transposes() {
     test_exchange<Mma16816<64, 128, 2, 2>, Blocked<128, 64, 16, 8, 4>, T, E, true>("transposed accumulator, eight vectors a row");
 }
 
+// Rows that begin at every place of a chunk, tensors that begin `first` elements into one; what lies around the result stays.
+template <int ROWS, int COLS, int ALIGN_X, int ALIGN_Y, class T>
+void test_copy_turned(int rows, int cols, int x_gap, int y_gap, int first) {
+    const int x_pitch = cols + x_gap, y_pitch = rows + y_gap;
+    const vector<T> x = random_values<T>(static_cast<size_t>(first + rows * x_pitch), -1000, 1000);
+    const Buffer<T> in(x);
+    const Buffer<T> out(static_cast<size_t>(first + cols * y_pitch + 64));
+    const vector<T> before = out.read();
+    const int blocks = ((rows + ROWS - 1) / ROWS) * ((cols + COLS - 1) / COLS), bytes = TurnedRows<T, ROWS, COLS>::elements * static_cast<int>(sizeof(T));
+    launch(copy_turned_kernel<ROWS, COLS, 256, ALIGN_X, ALIGN_Y, T>, blocks, 256, bytes, in.pointer + first, x_pitch, out.pointer + first, y_pitch,
+           rows, cols);
+    const vector<T> result = out.read();
+    vector<T> wanted = before;
+    for (int i = 0; i < rows; ++i) {
+        for (int j = 0; j < cols; ++j) wanted[first + j * y_pitch + i] = x[first + i * x_pitch + j];
+    }
+    bool good = true;
+    for (size_t n = 0; n < result.size(); ++n) good &= equal_bits(result[n], wanted[n]);
+    check("copy turned " + name_of<T>() + ", " + std::to_string(rows) + "x" + std::to_string(cols) + ", gaps " + std::to_string(x_gap) + " and " +
+              std::to_string(y_gap) + ", from " + std::to_string(first) + ", aligned to " + std::to_string(ALIGN_X) + " and " + std::to_string(ALIGN_Y),
+          good);
+}
+
+template <class T, int ROWS, int COLS>
+void test_copies_turned() {
+    constexpr int one = sizeof(T);
+    for (const int first : {0, 1, 3}) {
+        test_copy_turned<ROWS, COLS, one, one, T>(131, 139, 0, 0, first);
+        test_copy_turned<ROWS, COLS, one, one, T>(1, 257, 0, 2, first);
+        test_copy_turned<ROWS, COLS, one, one, T>(257, 1, 3, 0, first);
+        test_copy_turned<ROWS, COLS, one, one, T>(5, 7, 0, 0, first);
+        test_copy_turned<ROWS, COLS, one, one, T>(128, 128, 0, 0, first);
+    }
+    test_copy_turned<ROWS, COLS, 16, one, T>(127, 128, 8, 0, 0);
+    test_copy_turned<ROWS, COLS, one, 16, T>(128, 127, 0, 8, 0);
+    test_copy_turned<ROWS, COLS, 16, 16, T>(200, 152, 8, 16, 0);
+    test_copy_turned<ROWS, COLS, 16, 16, T>(8, 8, 0, 0, 0);
+}
+
 // ---- scalar functions
 
 // Distance in units of the last place of the float nearest to the truth.
@@ -990,6 +1029,9 @@ int main() {
     test_exchanges<float>();
     test_exchanges<f16>();
     test_exchanges<int>();
+    test_copies_turned<f16, 64, 128>();
+    test_copies_turned<bf16, 128, 64>();
+    test_copies_turned<float, 64, 64>();
     test_transposes<float, float>();
     test_transposes<f16, f16>();
     test_transposes<f16, float>();
