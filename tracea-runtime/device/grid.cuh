@@ -14,15 +14,16 @@ struct BlockPosition {
 //     2 5 8
 template <int GROUP>
 __device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) {
-    const int per_group = GROUP * cols;
-    const int first = block / per_group * GROUP;
-    const int height = rows - first < GROUP ? rows - first : GROUP;
-    const int within = block % per_group;
-    return {first + within % height, within / height};
+    // Before a block's first load all of this is waited for: what needs no division by a number that is not known is told apart.
+    const int group = rows > GROUP ? block / (GROUP * cols) : 0;
+    const int within = block - group * (GROUP * cols), height = min(rows - group * GROUP, GROUP);
+    const int col = height == GROUP ? within / GROUP : height == 1 ? within : within / height;
+    return {group * GROUP + within - col * height, col};
 }
 
 // The first of `steps` that a part has, where `parts` share them out as evenly as they can.
 __device__ __forceinline__ int share(int steps, int part, int parts) {
+    if (parts == 1) return part * steps;
     const unsigned each = static_cast<unsigned>(steps) / parts, rest = static_cast<unsigned>(steps) % parts;
     return static_cast<int>(part * each + min(static_cast<unsigned>(part), rest));
 }
@@ -34,10 +35,10 @@ struct CutTile {
 
 __device__ __forceinline__ int cut_units(int tiles, int whole, int parts) { return whole + (tiles - whole) * parts; }
 
-// Neighbours are tiles, then tiles of one part.
-__device__ __forceinline__ CutTile cut_tile(int unit, int units, int whole, int parts) {
+// Neighbours are tiles, then tiles of one part; `cut` of them are cut.
+__device__ __forceinline__ CutTile cut_tile(int unit, int cut, int whole, int parts) {
     if (unit < whole) return {unit, 0, 1};
-    const int cut = (units - whole) / parts, at = unit - whole;
+    const int at = unit - whole;
     return {whole + at % cut, at / cut, parts};
 }
 

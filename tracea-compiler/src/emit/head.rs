@@ -190,7 +190,10 @@ impl Emitter<'_> {
         }
         let units = if counts.is_empty() { "1".to_string() } else { counts.join(" * ") };
         let units = match parts {
-            Some((Some(whole), parts)) => format!("cut_units({units}, {}, {parts})", whole.count),
+            Some((Some(whole), parts)) => {
+                self.out.line(format!("const int tiles = {units};"));
+                format!("cut_units(tiles, {}, {parts})", whole.count)
+            }
             _ => units,
         };
         self.out.line(format!("const int units = {units};"));
@@ -231,8 +234,11 @@ impl Emitter<'_> {
                 let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
                 match &split.whole {
                     Some(WholeTiles { count, work }) => {
-                        let units = if program.persistent { "units" } else { "gridDim.x" };
-                        self.out.line(format!("const CutTile {work} = cut_tile({unit}, {units}, {count}, {parts});"));
+                        let cut = match program.persistent {
+                            true => format!("tiles - {count}"),
+                            false => format!("(gridDim.x - {count}) / {parts}"),
+                        };
+                        self.out.line(format!("const CutTile {work} = cut_tile({unit}, {cut}, {count}, {parts});"));
                     }
                     None => {
                         self.out.line(format!("const int {part} = {unit} % {parts};"));
@@ -263,9 +269,8 @@ impl Emitter<'_> {
                 self.out.line(format!("const int {name} = {};", self.count(axis)));
                 name
             });
-            self.out.line(format!(
-                "const BlockPosition at = grouped<{raster}>(block % ({rows} * {cols}), {rows}, {cols});"
-            ));
+            let within = if axes.is_empty() { "block".to_string() } else { format!("block % ({rows} * {cols})") };
+            self.out.line(format!("const BlockPosition at = grouped<{raster}>({within}, {rows}, {cols});"));
             if !axes.is_empty() {
                 self.out.line(format!("block /= {rows} * {cols};"));
             }

@@ -176,6 +176,7 @@ const RESERVED: &[&str] = &[
     "CLUSTER",
     "CLUSTER_BLOCKS",
     "units",
+    "tiles",
     "gridDim",
     "share",
     "threadIdx",

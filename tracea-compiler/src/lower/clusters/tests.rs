@@ -118,7 +118,7 @@ fn pairs_take_neighbouring_tiles() {
         "const int rank = unit % CLUSTER;",
         "int block = unit / CLUSTER;",
         "const int i_clusters = (X + CLUSTER * BLOCK_I - 1) / (CLUSTER * BLOCK_I);",
-        "const BlockPosition at = grouped<4>(block % (i_clusters * j_blocks), i_clusters, j_blocks);",
+        "const BlockPosition at = grouped<4>(block, i_clusters, j_blocks);",
         "const int i0 = (at.row * CLUSTER + rank) * BLOCK_I;",
         "const int j0 = at.col * BLOCK_J;",
     ] {
