@@ -221,14 +221,11 @@ fn by_whole_rows(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Vec<
     Ok(all.into_iter().filter(|lowered| skew::is_carried_out(&lowered.program)).collect())
 }
 
-/// The same schedule for pairs of blocks, where they have a tile to fetch for each other. What a result takes in by way of a ring needs
-/// the registers that a pair's barriers take.
+/// The same schedule for pairs of blocks, where they have a tile to fetch for each other.
 fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
     let schedule = schedule::variants::by_pairs(&laid.nest, facts, schedule)?;
     let program = lower(laid, facts, &schedule).ok()?;
-    let hosted = program.shared.iter().any(|shared| shared.host.is_some());
-    (!hosted && program.shared_bytes <= schedule.target.shared_limit)
-        .then(|| Lowered::of(laid, facts, schedule, program))
+    (program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
 }
 
 /// The first of the portfolio.
