@@ -279,7 +279,7 @@ pub(super) fn loops_over_columns(nest: &Nest, roles: &[Roles]) -> bool {
 }
 
 /// Whether a loop reads a slice along its own axis.
-pub(super) fn reads_slices(nest: &Nest, facts: &Facts) -> bool {
+fn reads_slices(nest: &Nest, facts: &Facts) -> bool {
     facts.order.iter().any(|id| {
         let value = nest.value(*id);
         matches!((&value.op, &value.ty.axes[..]), (Op::Load { .. }, [axis]) if !nest.grid.contains(axis))

@@ -1,7 +1,7 @@
 //! The portfolio's other schedules, made from the compiler's first one: for long, ragged or few rows, for fewer waves, for pairs of
 //! blocks. The launcher ranks them once it knows the sizes.
 
-use super::choose::{has_chain, loops_over_columns, reads_slices, roles};
+use super::choose::{has_chain, loops_over_columns, roles};
 use super::target::Pipeline;
 use super::{Schedule, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::Facts;
@@ -10,7 +10,7 @@ use crate::lower::skew;
 use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Stmt};
 
 /// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
-/// little under way at a warp a row. Where such a loop reads slices that all rows share, also two rows at a time.
+/// little under way at a warp a row. Also twice as many threads: where rows are kept, shared memory says how many blocks there are.
 pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     let roles = roles(nest, facts);
     if !facts.dots.is_empty() || !loops_over_columns(nest, &roles) {
@@ -27,22 +27,21 @@ pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sche
     if !shared_rows {
         return Vec::new();
     }
-    let together = |rows: u32, why: &str| {
-        let mut long = Schedule { warps: (1, 4 * rows), why: why.into(), ..schedule.clone() };
+    let across = |warps: u32, why: &str| {
+        let mut long = Schedule { warps: (1, warps), why: why.into(), ..schedule.clone() };
         for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
             long.blocks[index] = match nest.grid.contains(&AxisId(index as u32)) {
-                true => Some(rows),
-                // As many columns a thread as rows: what they share is read once, and what a step takes beside elements is taken seldom.
-                false => schedule.blocks[index].map(|block| 4 * rows * block),
+                true => Some(1),
+                // As many columns a thread: what a step takes beside elements is taken seldom.
+                false => schedule.blocks[index].map(|block| warps * block),
             };
         }
         long
     };
-    let mut all = vec![together(1, "a row to a block, for long rows")];
-    if reads_slices(nest, facts) {
-        all.push(together(2, "two rows to a block, for long rows that share slices"));
-    }
-    all
+    vec![
+        across(4, "a row to a block, for long rows"),
+        across(8, "a row to a wide block, for rows of which a multiprocessor keeps few"),
+    ]
 }
 
 /// The same kernel by rows of as many elements as tiles have, where the launch may take several axes as one: however short their rows
