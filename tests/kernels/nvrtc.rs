@@ -101,7 +101,7 @@ enum Tensors {
     Copied,
 }
 
-/// In all forms where no other kernel stands for this one.
+/// In all forms where neither another kernel nor another instance stands for this one.
 fn compiles(
     kernel: &'static KernelDef,
     instance: &Instance,
@@ -120,10 +120,7 @@ fn compiles(
         forms.push((target, Tensors::Copied));
     }
     let best = forms[0].1;
-    if has_twin(kernel, instance) {
-        forms.retain(|form| *form == (target, best) || *form == (target, Tensors::Misaligned));
-    }
-    if !alone || variant.aligned.is_empty() {
+    if !alone || has_twin(kernel, instance) || variant.aligned.is_empty() {
         forms.retain(|(_, tensors)| *tensors == best);
     }
     for (architecture, tensors) in &forms {
@@ -154,7 +151,7 @@ fn compiles(
     Ok(())
 }
 
-/// Whether the instance is that of bf16 beside one of f16, whose code differs by conversions alone: the best and the worst form serve.
+/// Whether the instance is that of bf16 beside one of f16, whose code differs by conversions alone: the best form serves.
 fn has_twin(kernel: &KernelDef, instance: &Instance) -> bool {
     let as_f16 = |key: &Key| if *key == Key::Dtype(Dtype::Bf16) { Key::Dtype(Dtype::F16) } else { *key };
     let twin: Vec<Key> = instance.key.iter().map(as_f16).collect();

@@ -145,7 +145,7 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
         if let Some(mut small) = schedule::variants::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
             let single = fit_roles(&laid, &facts, &small, &[1])?;
             // Few tiles of long sums wait for L2 more than for each other.
-            let pairs = by_pairs(&laid, &facts, &single.schedule);
+            let pairs = by_pairs(&laid, &facts, &single.schedule).filter(|pairs| !takes_in_panels(&pairs.program));
             portfolio.push(single);
             portfolio.extend(pairs);
             while schedule::variants::narrow(&laid.nest, &facts, &mut small) {
@@ -226,6 +226,11 @@ fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> 
     let schedule = schedule::variants::by_pairs(&laid.nest, facts, schedule)?;
     let program = lower(laid, facts, &schedule).ok()?;
     (program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
+}
+
+/// Whether a result takes tiles in that pass by a ring: so much to do beside products that few of these wait for L2.
+fn takes_in_panels(program: &Program) -> bool {
+    program.shared.iter().any(|shared| shared.host.is_some())
 }
 
 /// The first of the portfolio.
