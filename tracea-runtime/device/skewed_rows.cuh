@@ -110,16 +110,19 @@ __device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Which 
     mask_before<L>(x, columns, E{});
 }
 
-// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x from slot `from` on.
+// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x from slot `from` on. A whole warp
+// is as far past a chunk, and which of two chunks an element is in costs nothing where that is a constant.
 template <class T, int BYTES, int N, class E, int SLOTS>
 __device__ __forceinline__ void elements_across(E (&x)[SLOTS], int from, const Words<BYTES> (&lower)[N], const Words<BYTES> (&upper)[N], int past) {
     constexpr int element_bytes = static_cast<int>(sizeof(T)), count = BYTES / element_bytes;
+    as_constant<element_bytes, BYTES>(past, [&](auto constant) {
+        constexpr int ahead = decltype(constant)::value / element_bytes;
 #pragma unroll
-    for (int n = 0; n < N; ++n) {
-        const Words<BYTES> v = bytes_from<element_bytes>(lower[n], upper[n], past);
-#pragma unroll
-        for (int i = 0; i < count; ++i) x[from + n * count + i] = to<E>(element<T>(v, i));
-    }
+        for (int s = 0; s < N * count; ++s) {
+            const int n = s / count, at = s % count + ahead;
+            x[from + s] = to<E>(at < count ? element<T>(lower[n], at) : element<T>(upper[n], at - count));
+        }
+    });
 }
 
 // A column slice of one row that begins anywhere: vectors lie across chunks, which are read that lie in the row.
@@ -234,7 +237,13 @@ __device__ __forceinline__ void load_kept_cols_skewed(E (&x)[L::col_size], const
         lower[n] = load_words<16>(place + offset);
         upper[n] = load_words<16>(place + offset + C::count);
     }
-    elements_across<T>(x, from, lower, upper, past);
+    // By selects: code for each shift, for all vectors of a row, would not stay in the instruction cache.
+#pragma unroll
+    for (int n = 0; n < SLOTS / C::count; ++n) {
+        const Words<16> v = bytes_from<C::element_bytes>(lower[n], upper[n], past);
+#pragma unroll
+        for (int i = 0; i < C::count; ++i) x[from + n * C::count + i] = to<E>(element<T>(v, i));
+    }
 }
 
 // registers → global
