@@ -5,23 +5,22 @@ use super::Lowering;
 use super::analysis::{Facts, untransposed};
 use crate::nest::{AxisId, AxisKind, Dtype, Int, Nest, Op, TensorId, ValueId};
 use crate::program::layout::LayoutId;
-use crate::program::{Access, AccessForm, Stmt, VarId};
-
-const CHUNK_BYTES: u32 = 16;
+use crate::program::{Access, AccessForm, CHUNK_BYTES, Stmt, VarId};
 
 /// The load that a stored value comes from, where the two tensors are contiguous along different axes of the grid and nothing else
-/// reads it.
+/// reads it. A copy reads when it writes, and beyond its tile: nobody may write what it reads.
 pub fn copied(nest: &Nest, facts: &Facts, tensor: TensorId, index: &[Int], value: ValueId) -> Option<ValueId> {
     let load = untransposed(nest, value);
     let Op::Load { tensor: from, index: place } = &nest.value(load).op else { return None };
     let alike = nest.tensor(*from).dtype == nest.tensor(tensor).dtype && moves(nest.tensor(tensor).dtype);
+    let constant = !nest.tensor(*from).mutable;
     let along = |index: &[Int]| match index.last() {
         Some(Int::Axis(axis)) if nest.grid.contains(axis) && nest.axis(*axis).kind == AxisKind::Tiled => Some(*axis),
         _ => None,
     };
     let (read, written) = (along(place)?, along(index)?);
     let alone = facts.used_once(load) && facts.used_once(value);
-    (alike && alone && read != written).then_some(load)
+    (alike && constant && alone && read != written).then_some(load)
 }
 
 fn moves(dtype: Dtype) -> bool {
@@ -104,6 +103,22 @@ mod tests {
             let lines = written(y, rest);
             assert!(lines.iter().any(|line| line.starts_with("transpose ")), "{lines:?}");
         }
+    }
+
+    #[test]
+    fn what_the_kernel_writes_is_read_in_its_place() {
+        let lines = lines(&program(quote! {
+            fn f<M: Dim, N: Dim>(x: &mut Tensor<f16, (M, N)>, y: &mut Tensor<f16, (N, M)>, z: &Tensor<f16, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let tile = x[(i, j)];
+                    x[(i, j)] = z[(i, j)];
+                    y[(j, i)] = tile.t();
+                });
+            }
+        }));
+        assert!(!lines.iter().any(|line| line.starts_with("copy turned ")), "{lines:?}");
+        let at = |wanted: &str| lines.iter().position(|line| line.starts_with(wanted)).expect(wanted);
+        assert!(at("load tile <- x") < at("store x "), "{lines:?}");
     }
 
     /// Rows of 16 chunks and two sectors more, a chunk past each eight of them for the banks' sake.

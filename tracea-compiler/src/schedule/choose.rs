@@ -206,20 +206,11 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
         }
         // 256 bytes of a row, whose ends lie in few sectors that neighbours read too; 8 KiB of halves, 16 KiB of words a step: few
         // columns make many blocks, which need few parts each to fill the device.
-        (_, true, true) if walks_down_rows(nest, roles) => {
-            if reads_halves(nest, facts) {
-                128
-            } else {
-                64
-            }
-        }
-        (_, false, false) if walks_down_rows(nest, roles) => {
-            if reads_halves(nest, facts) {
-                32
-            } else {
-                64
-            }
-        }
+        (_, true, true) | (_, false, false) if walks_down_rows(nest, roles) => match reads_halves(nest, facts) {
+            true if role.contiguous => 128,
+            true => 32,
+            false => 64,
+        },
         (_, true, true) => 256,
         // A warp a row, 16 elements a thread: registers for many warps, and no barrier in a reduction.
         (_, true, false) => 512,
