@@ -156,8 +156,9 @@ pub enum Arg {
     KeptColumns,
     /// Into how many parts the launch cuts a split loop, i32.
     Parts,
-    /// How many of the first tiles are not cut into parts.
+    /// How many of the first tiles are not cut into parts, i32, and `struct FastDiv` for how many of them are.
     WholeTiles,
+    DivideByCutTiles,
     /// Device addresses of the room for parts, and of a count for each tile that is 0 between launches (8 bytes each).
     Workspace,
     Arrivals,

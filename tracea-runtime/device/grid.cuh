@@ -1,6 +1,8 @@
 // The order in which a grid's blocks visit a matrix of tiles.
 #pragma once
 
+#include "tracea/fast_div.cuh"
+
 namespace tracea {
 
 struct BlockPosition {
@@ -35,11 +37,13 @@ struct CutTile {
 
 __device__ __forceinline__ int cut_units(int tiles, int whole, int parts) { return whole + (tiles - whole) * parts; }
 
-// Neighbours are tiles, then tiles of one part; `cut` of them are cut.
-__device__ __forceinline__ CutTile cut_tile(int unit, int cut, int whole, int parts) {
+// Neighbours are tiles, then tiles of one part; `by_cut` divides by how many are cut.
+__device__ __forceinline__ CutTile cut_tile(int unit, FastDiv by_cut, int whole, int parts) {
     if (unit < whole) return {unit, 0, 1};
-    const int at = unit - whole;
-    return {whole + at % cut, at / cut, parts};
+    CutTile cut{0, 0, parts};
+    by_cut.divmod(unit - whole, cut.part, cut.tile);
+    cut.tile += whole;
+    return cut;
 }
 
 }  // namespace tracea

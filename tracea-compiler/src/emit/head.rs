@@ -190,10 +190,7 @@ impl Emitter<'_> {
         }
         let units = if counts.is_empty() { "1".to_string() } else { counts.join(" * ") };
         let units = match parts {
-            Some((Some(whole), parts)) => {
-                self.out.line(format!("const int tiles = {units};"));
-                format!("cut_units(tiles, {}, {parts})", whole.count)
-            }
+            Some((Some(whole), parts)) => format!("cut_units({units}, {}, {parts})", whole.count),
             _ => units,
         };
         self.out.line(format!("const int units = {units};"));
@@ -233,13 +230,9 @@ impl Emitter<'_> {
             Some(split) => {
                 let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
                 match &split.whole {
-                    Some(WholeTiles { count, work }) => {
-                        let cut = match program.persistent {
-                            true => format!("tiles - {count}"),
-                            false => format!("(gridDim.x - {count}) / {parts}"),
-                        };
-                        self.out.line(format!("const CutTile {work} = cut_tile({unit}, {cut}, {count}, {parts});"));
-                    }
+                    Some(WholeTiles { count, by_others, work }) => self
+                        .out
+                        .line(format!("const CutTile {work} = cut_tile({unit}, {by_others}, {count}, {parts});")),
                     None => {
                         self.out.line(format!("const int {part} = {unit} % {parts};"));
                         self.out.line(format!("const int {tile} = {unit} / {parts};"));

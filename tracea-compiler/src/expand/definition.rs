@@ -208,6 +208,7 @@ fn arg(arg: &Arg) -> TokenStream {
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
         Arg::Parts => quote! { #plan::Arg::Parts },
         Arg::WholeTiles => quote! { #plan::Arg::WholeTiles },
+        Arg::DivideByCutTiles => quote! { #plan::Arg::DivideByCutTiles },
         Arg::Workspace => quote! { #plan::Arg::Workspace },
         Arg::Arrivals => quote! { #plan::Arg::Arrivals },
         Arg::WindowMap(window) => {

@@ -176,7 +176,6 @@ const RESERVED: &[&str] = &[
     "CLUSTER",
     "CLUSTER_BLOCKS",
     "units",
-    "tiles",
     "gridDim",
     "share",
     "threadIdx",

@@ -196,6 +196,7 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         | plan::Arg::KeptColumns
         | plan::Arg::Parts
         | plan::Arg::WholeTiles
+        | plan::Arg::DivideByCutTiles
         | plan::Arg::Workspace
         | plan::Arg::Arrivals => true,
     });

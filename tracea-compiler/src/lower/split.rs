@@ -84,12 +84,18 @@ impl Lowering<'_> {
         let Some((outer, ops)) = find(self.nest).filter(|(outer, _)| cut(outer)) else { return };
         let [parts, workspace, arrived] = ["parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
         let shares_operands = !self.facts.dots.is_empty();
-        let whole = shares_operands
-            .then(|| WholeTiles { count: self.names.fresh("whole_tiles"), work: self.names.fresh("work") });
+        let whole = shares_operands.then(|| {
+            let [count, by_others, work] = ["whole_tiles", "by_cut_tiles", "work"].map(|name| self.names.fresh(name));
+            WholeTiles { count, by_others, work }
+        });
         let (part, parts_here, tile) = match &whole {
-            Some(WholeTiles { count, work }) => {
-                let arg = plan::Arg::WholeTiles;
-                self.program.params.push(Param { name: count.clone(), ty: ParamType::Int, arg });
+            Some(WholeTiles { count, by_others, work }) => {
+                for (name, ty, arg) in [
+                    (count, ParamType::Int, plan::Arg::WholeTiles),
+                    (by_others, ParamType::FastDiv, plan::Arg::DivideByCutTiles),
+                ] {
+                    self.program.params.push(Param { name: name.clone(), ty, arg });
+                }
                 (format!("{work}.part"), format!("{work}.parts"), format!("{work}.tile"))
             }
             None => (self.names.fresh("part"), parts.clone(), self.names.fresh("tile")),

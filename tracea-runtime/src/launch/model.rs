@@ -190,7 +190,7 @@ fn beside_memory(tenths: u64, cycles: u64, memory: u64) -> u64 {
 /// That all parts write and read.
 fn part_bytes(variant: &Variant, sizes: &Sizes, shares: Shares) -> u64 {
     let each = variant.split.filter(|_| shares.parts > 1).map_or(0, |split| 2 * u64::from(split.part_bytes));
-    let cut = tile_count(variant, sizes).saturating_sub(u64::from(shares.whole));
+    let cut = shares.cut(tile_count(variant, sizes));
     cut.saturating_mul(u64::from(shares.parts)).saturating_mul(each)
 }
 

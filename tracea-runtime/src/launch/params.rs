@@ -71,9 +71,14 @@ pub(crate) struct Shares {
 impl Shares {
     pub const WHOLE: Shares = Shares { whole: 0, parts: 1 };
 
+    /// How many tiles are cut.
+    pub fn cut(self, tiles: u64) -> u64 {
+        tiles.saturating_sub(u64::from(self.whole))
+    }
+
     /// What blocks have to do, in tiles and parts of tiles.
     pub fn units(self, tiles: u32) -> u32 {
-        self.whole + tiles.saturating_sub(self.whole) * self.parts
+        self.whole + self.cut(u64::from(tiles)) as u32 * self.parts
     }
 }
 
@@ -193,6 +198,7 @@ impl Parameters {
             Arg::DivideByBlocks(axis) => self.put_fast_div(blocks(&axis, sizes)),
             Arg::Parts => self.put(&(cut.shares.parts as i32).to_ne_bytes(), 4),
             Arg::WholeTiles => self.put(&(cut.shares.whole as i32).to_ne_bytes(), 4),
+            Arg::DivideByCutTiles => self.put_fast_div(cut.shares.cut(tile_count(variant, sizes))),
             Arg::Arrivals => self.put(&cut.arrivals.to_ne_bytes(), 8),
             Arg::Workspace => self.put(&cut.workspace.to_ne_bytes(), 8),
             Arg::KeptColumns => {
@@ -246,7 +252,7 @@ fn alignment(arg: &Arg) -> usize {
     match arg {
         Arg::Pointer(_) | Arg::Stride(..) => 8,
         Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
-        Arg::WindowCorner(..) | Arg::KeptColumns | Arg::Parts | Arg::WholeTiles => 4,
+        Arg::WindowCorner(..) | Arg::KeptColumns | Arg::Parts | Arg::WholeTiles | Arg::DivideByCutTiles => 4,
         Arg::Workspace | Arg::Arrivals => 8,
         Arg::TensorMap { .. } | Arg::WindowMap(_) => 64,
     }
@@ -306,6 +312,9 @@ mod tests {
                 Arg::Stride(0, 0),
                 Arg::DivideByDims(&[0, 1]),
                 Arg::DivideByBlocks(GridAxis { dims: &[0], block: 2 }),
+                Arg::WholeTiles,
+                Arg::DivideByCutTiles,
+                Arg::Parts,
                 Arg::Scalar(0),
             ],
             ..Variant::of_source("k", "", 128)
@@ -314,7 +323,8 @@ mod tests {
         let mut parameters = Parameters::new();
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
         let windows = &windows;
-        let (maps, cut) = (&EncodedMaps::default(), Cut::WHOLE);
+        let cut = Cut { shares: Shares { whole: 7, parts: 2 }, ..Cut::WHOLE };
+        let maps = &EncodedMaps::default();
         let given =
             Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, maps, cut };
         parameters.pack(&given).unwrap();
@@ -325,11 +335,16 @@ mod tests {
         expected.extend((-2i32).to_ne_bytes());
         expected.extend([0; 4]);
         expected.extend(5i64.to_ne_bytes());
-        for divisor in [15, 2] {
-            let by = FastDiv::new(divisor);
-            expected.extend([by.divisor, by.multiplier, by.shift].iter().flat_map(|field| field.to_ne_bytes()));
-        }
+        let fast_div = |divisor: u32| {
+            let FastDiv { divisor, multiplier, shift } = FastDiv::new(divisor);
+            [divisor, multiplier, shift].map(u32::to_ne_bytes).concat()
+        };
+        expected.extend([fast_div(15), fast_div(2)].concat());
+        expected.extend(7i32.to_ne_bytes());
+        expected.extend(fast_div(2 * 5 - 7));
+        expected.extend(2i32.to_ne_bytes());
         expected.extend(1.5f32.to_ne_bytes());
+        assert_eq!(cut.shares.units(2 * 5), 7 + (2 * 5 - 7) * 2);
         assert_eq!(parameters.bytes(), expected);
         assert_eq!(tiles("k", &variant, &sizes).unwrap(), 2 * 5);
         assert_eq!(tiles("k", &variant, &Sizes::of(&[0, 5])).unwrap(), 0);
