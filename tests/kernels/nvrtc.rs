@@ -1,7 +1,8 @@
 //! Through NVRTC to machine code, without a GPU: every variant of every instance, for dense and misaligned tensors.
 //!
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
-//! that the plan promises.
+//! that the plan promises. What another test all but covers is left for `--include-ignored`: the forms of a variant that is not its
+//! target's first, and instances that differ from tested ones by functions or conversions.
 
 use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -33,12 +34,22 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
         let kernel = *kernel;
         let alone = !kernels.iter().any(|other| stands_for(other, kernel));
         for instance in kernel.instances {
-            for variant in instance.variants {
-                let missing = missing.clone();
-                trials.push(Trial::ignorable_test(name(kernel, instance, variant), move || match missing {
-                    Some(reason) => Ok(Completion::ignored_with(reason)),
-                    None => compiles(kernel, instance, variant, copied, alone).map(|()| Completion::Completed),
-                }));
+            let stood_for = !alone || has_twin(kernel, instance);
+            for (at, variant) in instance.variants.iter().enumerate() {
+                let first = instance.variants[..at].iter().all(|before| before.target != variant.target);
+                let (always, at_length) = divided(forms(variant, copied), stood_for, first);
+                for (forms, prefix, ignored) in [(always, "nvrtc", false), (at_length, "nvrtc, at length", true)] {
+                    if forms.is_empty() {
+                        continue;
+                    }
+                    let missing = missing.clone();
+                    let name = format!("{prefix}: {}", name(kernel, instance, variant));
+                    let trial = Trial::ignorable_test(name, move || match missing {
+                        Some(reason) => Ok(Completion::ignored_with(reason)),
+                        None => compiles(kernel, instance, variant, &forms).map(|()| Completion::Completed),
+                    });
+                    trials.push(trial.with_ignored_flag(ignored));
+                }
             }
         }
     }
@@ -87,7 +98,7 @@ fn name(kernel: &KernelDef, instance: &Instance, variant: &Variant) -> String {
         Key::Bool(value) => format!(" {selector}={value}"),
         Key::Dtype(dtype) => format!(" {selector}={dtype}"),
     });
-    format!("nvrtc: {}{} ({})", kernel.name, keys.collect::<String>(), variant.schedule)
+    format!("{}{} ({})", kernel.name, keys.collect::<String>(), variant.schedule)
 }
 
 /// What the code is made to expect of its tensors.
@@ -101,29 +112,52 @@ enum Tensors {
     Copied,
 }
 
-/// In all forms where neither another kernel nor another instance stands for this one.
-fn compiles(
-    kernel: &'static KernelDef,
-    instance: &Instance,
-    variant: &Variant,
-    copied: bool,
-    alone: bool,
-) -> Result<(), Failed> {
-    // Code for sm_80 is compiled for newer devices too, where the assembler allocates anew.
-    let target = variant.target;
-    let mut forms = match (target, variant.windows) {
-        ("sm_80", _) => vec![(target, Tensors::Aligned), (target, Tensors::Misaligned), ("sm_90", Tensors::Aligned)],
-        (_, []) => vec![(target, Tensors::Aligned), (target, Tensors::Misaligned)],
-        _ => vec![(target, Tensors::Windowed), (target, Tensors::Aligned), (target, Tensors::Misaligned)],
-    };
-    if copied && target != "sm_80" && !variant.cost.fetches.is_empty() {
+/// An architecture, and what the code expects of its tensors.
+type Form = (&'static str, Tensors);
+
+/// What the variant is there for, where it keeps its promises.
+fn made_for(variant: &Variant) -> Tensors {
+    match (variant.windows, variant.skewed) {
+        ([], []) => Tensors::Aligned,
+        ([], _) => Tensors::Misaligned,
+        _ => Tensors::Windowed,
+    }
+}
+
+/// All that a launch may want of the variant: first what it is there for.
+fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
+    let (target, best) = (variant.target, made_for(variant));
+    let others = [Tensors::Aligned, Tensors::Misaligned].into_iter().filter(|tensors| *tensors != best);
+    let mut forms: Vec<Form> = std::iter::once(best).chain(others).map(|tensors| (target, tensors)).collect();
+    if target == "sm_80" {
+        // Compiled for newer devices too, where the assembler allocates anew.
+        forms.push(("sm_90", best));
+    } else if copied && !variant.cost.fetches.is_empty() {
         forms.push((target, Tensors::Copied));
     }
-    let best = forms[0].1;
-    if !alone || has_twin(kernel, instance) || variant.aligned.is_empty() {
+    if variant.aligned.is_empty() {
         forms.retain(|(_, tensors)| *tensors == best);
     }
-    for (architecture, tensors) in &forms {
+    forms
+}
+
+/// What is compiled always, and what is left for `--include-ignored`. Where another kernel or another instance stands for this one, the
+/// form that the variant was made for is all there is to see.
+fn divided(mut forms: Vec<Form>, stood_for: bool, first: bool) -> (Vec<Form>, Vec<Form>) {
+    if stood_for {
+        forms.truncate(1);
+    }
+    let always = match (stood_for, first) {
+        (_, true) => forms.len(),
+        (true, false) => 0,
+        (false, false) => 1,
+    };
+    let at_length = forms.split_off(always);
+    (forms, at_length)
+}
+
+fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, forms: &[Form]) -> Result<(), Failed> {
+    for (architecture, tensors) in forms {
         let mut facts = Specialization::default();
         for &tensor in variant.aligned {
             let misaligned = match tensors {
@@ -144,7 +178,7 @@ fn compiles(
         };
         let compiled = compile_variant(kernel, instance, variant, facts, architecture)?;
         within_plan(variant, &compiled).map_err(context)?;
-        if *tensors == best {
+        if *tensors == made_for(variant) {
             keeps_promises(variant, &compiled.cubin).map_err(context)?;
         }
     }

@@ -16,7 +16,9 @@ pub type Result<T = ()> = std::result::Result<T, String>;
 const HELP: &str = "\
 usage: cargo xtask <chore>
 
-  test [filter]   fetch NVRTC and the disassemblers where they are missing, run every test, say what passed, failed, was skipped
+  test [filter] [--include-ignored]
+                  fetch NVRTC and the disassemblers where they are missing, run every test, say what passed, failed, was skipped;
+                  --include-ignored also compiles each kernel in every form that a launch may ask for, which takes long
   ci              what CI runs: formatting, clippy, the tests, the documentation
   bundle [--benches]
                   pack tests and examples, and benches where asked for, for a GPU machine that has no cargo (target/bundle)
@@ -26,7 +28,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments.as_slice() {
-        ["test", filter @ ..] => test::run(filter),
+        ["test", arguments @ ..] => test::run(arguments),
         ["ci"] => ci::run(),
         ["bundle"] => bundle::run(false),
         ["bundle", "--benches"] => bundle::run(true),

@@ -84,7 +84,7 @@ impl fmt::Display for Summary {
 fn bare(reason: &str) -> &str {
     let reason = reason.trim_start_matches([',', ' ']);
     let inside = reason.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(reason);
-    if inside.is_empty() { "no reason given" } else { inside }
+    if inside.is_empty() { "left for --include-ignored" } else { inside }
 }
 
 /// Without ANSI escape sequences of the form `ESC [ … letter`.
@@ -121,8 +121,8 @@ mod tests {
         );
         assert_eq!(
             summary.to_string(),
-            "skipped: no CUDA device\n    tests/gpu.rs: attention\n    tests/gpu.rs: softmax\n\
-             skipped: no reason given\n    tests/gpu.rs: slow\n\
+            "skipped: left for --include-ignored\n    tests/gpu.rs: slow\n\
+             skipped: no CUDA device\n    tests/gpu.rs: attention\n    tests/gpu.rs: softmax\n\
              failed:\n    tests/gpu.rs: large\n1 passed, 1 failed, 3 skipped"
         );
     }

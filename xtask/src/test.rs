@@ -6,13 +6,32 @@ use crate::cuda_tools::CudaTools;
 use crate::summary::Summary;
 use std::io::{BufRead, BufReader};
 
-pub fn run(filter: &[&str]) -> Result {
+/// What cargo builds and runs at a time. Examples and benches are no tests: clippy has seen that they compile.
+const KINDS: &[&[&str]] = &[&["--lib", "--bins", "--tests"], &["--doc"]];
+
+pub fn run(arguments: &[&str]) -> Result {
+    let tools = CudaTools::find_or_fetch()
+        .inspect_err(|message| eprintln!("xtask: {message}\nxtask: tests that compile CUDA will be skipped"))
+        .ok();
+    let (mut summary, mut all_ran) = (Summary::default(), true);
+    for kinds in KINDS {
+        all_ran &= run_kinds(kinds, arguments, tools.as_ref(), &mut summary)?;
+    }
+    println!("\n{summary}");
+    match (all_ran, summary.failed.is_empty()) {
+        (true, true) => Ok(()),
+        (_, false) => Err(format!("{} tests failed", summary.failed.len())),
+        (false, true) => Err("the tests could not be built or did not finish -- see cargo's messages above".into()),
+    }
+}
+
+/// Whether cargo calls it a success.
+fn run_kinds(kinds: &[&str], arguments: &[&str], tools: Option<&CudaTools>, summary: &mut Summary) -> Result<bool> {
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--color=always"]);
     // Test names are filtered, and what passing tests print is shown: it may say that they were skipped.
-    command.arg("--").args(filter).args(["--show-output"]);
-    match CudaTools::find_or_fetch() {
-        Ok(tools) => tools.offer(&mut command),
-        Err(message) => eprintln!("xtask: {message}\nxtask: tests that compile CUDA will be skipped"),
+    command.args(kinds).arg("--").args(arguments).arg("--show-output");
+    if let Some(tools) = tools {
+        tools.offer(&mut command);
     }
 
     // One pipe for both streams: cargo names a test binary on one, the binary answers on the other.
@@ -23,7 +42,6 @@ pub fn run(filter: &[&str]) -> Result {
     // It holds the pipe's writing ends; while they live, reading does not end.
     drop(command);
 
-    let mut summary = Summary::default();
     for line in BufReader::new(reader).split(b'\n') {
         let line = line.map_err(|error| format!("cannot read what cargo prints: {error}"))?;
         let line = String::from_utf8_lossy(&line);
@@ -31,11 +49,5 @@ pub fn run(filter: &[&str]) -> Result {
         summary.read(&line);
     }
     let status = child.wait().map_err(|error| format!("cannot wait for cargo: {error}"))?;
-
-    println!("\n{summary}");
-    match (status.success(), summary.failed.is_empty()) {
-        (true, true) => Ok(()),
-        (_, false) => Err(format!("{} tests failed", summary.failed.len())),
-        (false, true) => Err("the tests could not be built or did not finish -- see cargo's messages above".into()),
-    }
+    Ok(status.success())
 }
