@@ -35,9 +35,10 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
         let alone = !kernels.iter().any(|other| stands_for(other, kernel));
         for instance in kernel.instances {
             let stood_for = !alone || has_twin(kernel, instance);
+            let has_newer = instance.variants.iter().any(|variant| variant.target == "sm_90a");
             for (at, variant) in instance.variants.iter().enumerate() {
                 let first = instance.variants[..at].iter().all(|before| before.target != variant.target);
-                let (always, at_length) = divided(forms(variant, copied), stood_for, first);
+                let (always, at_length) = divided(forms(variant, copied), stood_for, first, has_newer);
                 for (forms, prefix, ignored) in [(always, "nvrtc", false), (at_length, "nvrtc, at length", true)] {
                     if forms.is_empty() {
                         continue;
@@ -142,18 +143,22 @@ fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
 }
 
 /// What is compiled always, and what is left for `--include-ignored`. Where another kernel or another instance stands for this one, the
-/// form that the variant was made for is all there is to see.
-fn divided(mut forms: Vec<Form>, stood_for: bool, first: bool) -> (Vec<Form>, Vec<Form>) {
+/// form that the variant was made for is all there is to see. Where there are newer variants, newer devices seldom run this one.
+fn divided(mut forms: Vec<Form>, stood_for: bool, first: bool, has_newer: bool) -> (Vec<Form>, Vec<Form>) {
     if stood_for {
         forms.truncate(1);
     }
-    let always = match (stood_for, first) {
-        (_, true) => forms.len(),
-        (true, false) => 0,
-        (false, false) => 1,
-    };
-    let at_length = forms.split_off(always);
-    (forms, at_length)
+    let (mut always, mut at_length) = (Vec::new(), Vec::new());
+    for (at, form) in forms.into_iter().enumerate() {
+        let tells = match (stood_for, first) {
+            (true, _) => first,
+            (false, true) => !(has_newer && form.0 == "sm_90"),
+            (false, false) => at == 0,
+        };
+        let to = if tells { &mut always } else { &mut at_length };
+        to.push(form);
+    }
+    (always, at_length)
 }
 
 fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, forms: &[Form]) -> Result<(), Failed> {
@@ -185,10 +190,14 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
     Ok(())
 }
 
-/// Whether the instance is that of bf16 beside one of f16, whose code differs by conversions alone: the best form serves.
+/// Whether the instance is that of bf16 beside one of f16, whose code differs by conversions alone, or lacks what a flag adds.
 fn has_twin(kernel: &KernelDef, instance: &Instance) -> bool {
-    let as_f16 = |key: &Key| if *key == Key::Dtype(Dtype::Bf16) { Key::Dtype(Dtype::F16) } else { *key };
-    let twin: Vec<Key> = instance.key.iter().map(as_f16).collect();
+    let tested = |key: &Key| match key {
+        Key::Dtype(Dtype::Bf16) => Key::Dtype(Dtype::F16),
+        Key::Bool(_) => Key::Bool(true),
+        other => *other,
+    };
+    let twin: Vec<Key> = instance.key.iter().map(tested).collect();
     twin != instance.key && kernel.instances.iter().any(|other| other.key == twin)
 }
 
@@ -232,7 +241,8 @@ fn keeps_promises(variant: &Variant, cubin: &[u8]) -> Result<(), Failed> {
     let Some(program) = disassembler() else { return Err("nvdisasm is gone".into()) };
     let file = std::env::temp_dir().join(format!("tracea-{}-{:p}.cubin", std::process::id(), cubin.as_ptr()));
     std::fs::write(&file, cubin)?;
-    let output = Command::new(program).arg("--print-code").arg(&file).output();
+    // Where branches go does not matter here, and takes as long as all else to find out.
+    let output = Command::new(program).args(["--print-code", "--no-dataflow"]).arg(&file).output();
     std::fs::remove_file(&file)?;
     let output = output?;
     if !output.status.success() {
