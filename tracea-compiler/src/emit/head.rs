@@ -230,9 +230,9 @@ impl Emitter<'_> {
             Some(split) => {
                 let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
                 match &split.whole {
-                    Some(WholeTiles { count, by_others, work }) => self
-                        .out
-                        .line(format!("const CutTile {work} = cut_tile({unit}, {by_others}, {count}, {parts});")),
+                    Some(WholeTiles { count, by_cut, work }) => {
+                        self.out.line(format!("const CutTile {work} = cut_tile({unit}, {by_cut}, {count}, {parts});"))
+                    }
                     None => {
                         self.out.line(format!("const int {part} = {unit} % {parts};"));
                         self.out.line(format!("const int {tile} = {unit} / {parts};"));

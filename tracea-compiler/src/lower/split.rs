@@ -85,14 +85,14 @@ impl Lowering<'_> {
         let [parts, workspace, arrived] = ["parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
         let shares_operands = !self.facts.dots.is_empty();
         let whole = shares_operands.then(|| {
-            let [count, by_others, work] = ["whole_tiles", "by_cut_tiles", "work"].map(|name| self.names.fresh(name));
-            WholeTiles { count, by_others, work }
+            let [count, by_cut, work] = ["whole_tiles", "by_cut_tiles", "work"].map(|name| self.names.fresh(name));
+            WholeTiles { count, by_cut, work }
         });
         let (part, parts_here, tile) = match &whole {
-            Some(WholeTiles { count, by_others, work }) => {
+            Some(WholeTiles { count, by_cut, work }) => {
                 for (name, ty, arg) in [
                     (count, ParamType::Int, plan::Arg::WholeTiles),
-                    (by_others, ParamType::FastDiv, plan::Arg::DivideByCutTiles),
+                    (by_cut, ParamType::FastDiv, plan::Arg::DivideByCutTiles),
                 ] {
                     self.program.params.push(Param { name: name.clone(), ty, arg });
                 }

@@ -29,11 +29,11 @@ pub struct Split {
     pub shares: u32,
 }
 
-/// Names: the parameters that say how many of the first tiles are whole, and divide by how many are not; and what a block has to do.
+/// Names: the parameters that say how many of the first tiles are whole, and divide by how many are cut; and what a block has to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeTiles {
     pub count: String,
-    pub by_others: String,
+    pub by_cut: String,
     pub work: String,
 }
 
