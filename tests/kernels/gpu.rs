@@ -24,11 +24,10 @@ pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
 
 /// Every schedule at one size, on and off alignment, against the naive loops.
 fn runs(subject: &Subject, device: &Device) -> Result<(), Failed> {
-    let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
-    for schedule in &schedules(subject, device)? {
+    for Served { schedule, sizes } in &schedules(subject, device)? {
         for placing in [Placing::Dense, Placing::OffAlignment] {
             let setting = Setting::new(device, sizes, placing);
-            let outcome = (subject.case)(&setting, &mut |launch| Ok(launch.schedule(schedule.as_str()).launch()?))?;
+            let outcome = (subject.case)(&setting, &mut |launch| launch_by(launch, schedule))?;
             outcome.compare().map_err(|failed| {
                 format!("{schedule}: {sizes:?}, {placing:?}: {}", failed.message().unwrap_or_default())
             })?;
@@ -42,7 +41,8 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
     if schedules.is_empty() {
         return Err("no schedule runs on this device".into());
     }
-    for schedule in &schedules {
+    for Served { schedule, sizes } in &schedules {
+        repeats(subject, device, schedule, sizes)?;
         for sizes in subject.sizes.all() {
             for (placing, may_copy) in [
                 (Placing::Dense, true),
@@ -53,7 +53,7 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
                 let setting = Setting::new(device, &sizes, placing);
                 let mut verify = |launch: Launch<'_>| {
                     let launch = if may_copy { launch } else { launch.without_copies() };
-                    // Some read nothing but copies.
+                    // Some read nothing but copies, some take no long rows.
                     if launch.schedules()?.contains(schedule) {
                         launch.schedule(schedule.as_str()).verify_with(Verify::All)?;
                     } else {
@@ -68,23 +68,38 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
                 })?;
             }
         }
-        repeats(subject, device, schedule)?;
     }
     Ok(())
 }
 
-fn schedules(subject: &Subject, device: &Device) -> Result<Vec<String>, Failed> {
-    let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
-    let mut schedules = Vec::new();
-    (subject.case)(&Setting::new(device, sizes, Placing::Dense), &mut |launch| {
-        schedules = launch.schedules()?;
-        Ok(())
-    })?;
-    Ok(schedules)
+/// A schedule, and the last of a subject's sizes that it serves.
+struct Served {
+    schedule: String,
+    sizes: Vec<usize>,
 }
 
-fn repeats(subject: &Subject, device: &Device, schedule: &str) -> Result<(), Failed> {
-    let Some(sizes) = subject.sizes.fixed.last() else { return Err("no sizes".into()) };
+fn schedules(subject: &Subject, device: &Device) -> Result<Vec<Served>, Failed> {
+    let mut all: Vec<Served> = Vec::new();
+    for sizes in subject.sizes.fixed.iter().rev() {
+        (subject.case)(&Setting::new(device, sizes, Placing::Dense), &mut |launch| {
+            for schedule in launch.schedules()? {
+                if all.iter().all(|served| served.schedule != schedule) {
+                    all.push(Served { schedule, sizes: sizes.to_vec() });
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(all)
+}
+
+/// Where tensors lie so that the schedule does not serve, by the one that the launch chooses.
+fn launch_by(launch: Launch<'_>, schedule: &str) -> Result<(), Failed> {
+    let serves = launch.schedules()?.iter().any(|served| served == schedule);
+    Ok(if serves { launch.schedule(schedule) } else { launch }.launch()?)
+}
+
+fn repeats(subject: &Subject, device: &Device, schedule: &str, sizes: &[usize]) -> Result<(), Failed> {
     let run = || {
         (subject.case)(&Setting::new(device, sizes, Placing::Dense), &mut |launch| {
             Ok(launch.schedule(schedule).launch()?)

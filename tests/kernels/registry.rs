@@ -166,7 +166,10 @@ const ROWS: Sizes = Sizes {
         &[61, 257],
         &[64, 128],
         &[3, 40009],
-        // The longest that fit into registers; nine odd ones begin everywhere in a vector.
+        // The longest that fit into registers, of aligned ones too; nine odd ones begin everywhere in a vector.
+        &[33, 320],
+        &[17, 313],
+        &[17, 633],
         &[9, 1273],
         &[9, 5113],
         &[2, 10233],

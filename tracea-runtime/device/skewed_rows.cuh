@@ -36,7 +36,7 @@ __device__ __forceinline__ int columns_before(Whole) { return 0; }
 template <class L, int EXTRA = 0>
 __device__ __forceinline__ bool holds_end(Span columns) {
     constexpr int stride = L::threads_n * L::vec;
-    static_assert(L::row_size == 1 && L::lanes_along == 32 && (stride & (stride - 1)) == 0, "a warp holds columns of one row");
+    static_assert(L::row_size == 1 && (stride & (stride - 1)) == 0, "a thread holds columns of one row");
     const int behind = columns_left<L>(columns) & (stride - 1);
     return columns_before<L>(columns) > 0 || (0 < behind && behind < L::vec + EXTRA);
 }
@@ -46,6 +46,7 @@ __device__ __forceinline__ bool holds_end(Whole) { return false; }
 // A step for the threads that hold columns which exist.
 template <class L, class Body>
 __device__ __forceinline__ void by_columns(Span columns, Body step) {
+    static_assert(L::lanes_along == 32, "a warp holds columns of one row");
     const int begin = L::col_base() - lane_index() * L::vec;
     // Slices that begin anywhere are read by two chunks a vector; the second one ends less than a vector behind the first.
     if (columns.first <= begin && begin + L::col_offset(L::col_size - L::vec) + 33 * L::vec <= columns.end) {
@@ -58,7 +59,7 @@ __device__ __forceinline__ void by_columns(Span columns, Body step) {
 // How far the row of which this thread holds elements begins past a multiple of L::vec elements.
 template <class L, class Rows>
 __device__ __forceinline__ int skew_of(Rows source) {
-    static_assert(L::row_size == 1 && L::lanes_along == 32, "a warp holds elements of one row");
+    static_assert(L::row_size == 1, "a thread holds elements of one row");
     using T = pointee<decltype(source(0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     return past_chunk<L::vec * element_bytes>(source(L::row_at(0)).pointer) / element_bytes;
@@ -110,7 +111,7 @@ __device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Which 
     mask_before<L>(x, columns, E{});
 }
 
-// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x from slot `from` on. A whole warp
+// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x from slot `from` on. All of a row
 // is as far past a chunk, and which of two chunks an element is in costs nothing where that is a constant.
 template <class T, int BYTES, int N, class E, int SLOTS>
 __device__ __forceinline__ void elements_across(E (&x)[SLOTS], int from, const Words<BYTES> (&lower)[N], const Words<BYTES> (&upper)[N], int past) {

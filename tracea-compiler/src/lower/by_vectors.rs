@@ -137,6 +137,7 @@ impl Lowering<'_> {
 mod tests {
     use crate::emit::{emit, launch_plan};
     use crate::lower::{Lowered, lower_portfolio};
+    use crate::program::layout::LayoutKind;
     use crate::schedule::target::SM_80;
     use crate::testing::{self, lines};
     use proc_macro2::TokenStream;
@@ -197,11 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn rows_may_be_as_long_as_vectors_hold_wherever_they_begin() {
+    fn rows_may_be_as_long_as_vectors_hold() {
         let all = normed();
         let plans = all.iter().map(|lowered| launch_plan(lowered, emit(&lowered.nest, &lowered.program)));
         let longest: Vec<u32> = plans.filter_map(|plan| plan.longest.map(|longest| longest.block)).collect();
-        assert_eq!(longest, [1280 - 7, 5120 - 7, 10240 - 7]);
+        assert_eq!(longest, [1280, 5120, 10240, 640, 320]);
+    }
+
+    #[test]
+    fn short_rows_share_a_warp_and_have_a_slice_each() {
+        let normed = normed();
+        let layouts = normed.iter().map(|lowered| lowered.program.layouts[0].kind);
+        let lanes: Vec<u32> = layouts
+            .filter_map(|kind| if let LayoutKind::Blocked { threads_n, .. } = kind { Some(threads_n) } else { None })
+            .collect();
+        assert_eq!(lanes, [32, 128, 256, 16, 8]);
+        assert_eq!(normed[4].program.shared[0].pitch, 16 * (320 + 4) * 4);
     }
 
     #[test]

@@ -142,8 +142,7 @@ impl Lowering<'_> {
             let first = format!("{}0", self.names.axis(axis));
             self.out.push(Stmt::Let { name: first, value: IntText::Name(format!("-{name}")) });
         }
-        let shape = self.program.layout(layout);
-        let longest = whole.map(|axis| (axis, shape.cols - (shape.vec() - 1)));
+        let longest = whole.map(|axis| (axis, self.program.layout(layout).cols));
         self.program.skew = Some(Skew { name, columns: found.columns, tensors: found.tensors, longest });
     }
 
@@ -174,8 +173,14 @@ impl Lowering<'_> {
 
 /// Whether each thread holds elements of one row, and nobody waits in a loop for threads of other rows.
 pub fn is_carried_out(program: &Program) -> bool {
+    let is_whole = program.skew.as_ref().is_some_and(|skew| skew.longest.is_some());
     let one_row_each = program.layouts.iter().filter(|layout| layout.row_axis.is_some()).all(|layout| {
-        let by_warps = matches!(layout.kind, LayoutKind::Blocked { threads_n: 32, .. });
+        let by_warps = match layout.kind {
+            LayoutKind::Blocked { threads_n: 32, .. } => true,
+            // Steps of loops are taken by whole warps.
+            LayoutKind::Blocked { threads_n: ..32, .. } => is_whole,
+            _ => false,
+        };
         layout.row_size() == 1 && (layout.rows == 1 || by_warps)
     });
     program.skew.is_some() && one_row_each && !holds(&program.body, &|stmt| matches!(stmt, Stmt::Exchange { .. }))

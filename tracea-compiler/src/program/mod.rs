@@ -103,7 +103,7 @@ pub struct Skew {
     pub columns: Vec<AxisId>,
     /// Tensors whose rows these are, and lie alike.
     pub tensors: Vec<TensorId>,
-    /// Where they are taken whole: along which axis, and of how many elements at most, wherever in its first vector one begins.
+    /// Where they are taken whole: along which axis, and of how many elements at most, with those before a row in its first vector.
     pub longest: Option<(AxisId, u32)>,
 }
 

@@ -5,7 +5,7 @@
 //! the waves that the grid takes, so that a tile that is too wide for the problem, or too few of them, shows.
 
 use super::target::Pipeline;
-use super::{Schedule, cluster};
+use super::{Schedule, cluster, variants};
 use crate::lower::analysis::{Facts, OperandSource, mentions};
 use crate::lower::extent_dims;
 use crate::nest::{AxisId, AxisKind, Block, Dtype, Nest, Op, Stmt};
@@ -32,7 +32,9 @@ const LANES: u32 = 128;
 /// Cycles between two instructions of a warp that runs alone: most wait for the one before.
 const ALONE: u32 = 3;
 /// Of an element of a slice that lies across chunks of memory: its way through shared memory.
-const KEPT_SLICE: u32 = 4;
+const KEPT_SLICE: u32 = 7;
+/// Instructions of a thread beside those for elements: where its rows begin, its part in reductions.
+const ONCE: u32 = 200;
 /// A tile's way from memory, where nothing has brought it before.
 const MEMORY: u32 = 800;
 
@@ -122,28 +124,42 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
 fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
     let mut cost = Cost { once: START, resident: pressure::likely_resident(program), ..Cost::default() };
     add_block(nest, schedule, &nest.body, &mut Vec::new(), &mut cost);
+    cost.steps.push(StepCost { latency: 0, work: schedule.threads() * ONCE / LANES, over: Vec::new() });
     cost
 }
 
+fn rows_of_threads(nest: &Nest, schedule: &Schedule) -> u32 {
+    let rows = || nest.grid.iter().filter_map(|axis| schedule.blocks[axis.index()]).product();
+    if schedule.whole.is_some() { rows() } else { schedule.warps.0 }
+}
+
 fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<AxisId>, cost: &mut Cost) {
-    let (mut instructions, mut loads) = (0u32, false);
+    // Of rows that are taken whole, threads work on the vectors that there are.
+    let vectors = schedule.whole.map(|axis| (axis, variants::columns_of_a_vector(schedule, axis)));
+    let (mut instructions, mut of_a_vector, mut loads) = (0u32, 0u32, false);
     for stmt in &body.stmts {
         match stmt {
             Stmt::Value(id) => {
                 let value = nest.value(*id);
-                let mut elements: u32 = value.ty.axes.iter().filter_map(|axis| schedule.blocks[axis.index()]).product();
+                let vector = vectors.filter(|(whole, _)| value.ty.axes.contains(whole));
+                let block = |axis: &AxisId| match vector {
+                    Some((whole, columns)) if whole == *axis => Some(columns),
+                    _ => schedule.blocks[axis.index()],
+                };
+                let mut elements: u32 = value.ty.axes.iter().filter_map(block).product();
                 if let [axis] = value.ty.axes[..]
                     && !nest.grid.contains(&axis)
                 {
-                    // Each row of warps holds the slice that its rows share.
-                    elements *= schedule.warps.0;
+                    // Each row of threads holds the slice that its rows share; of rows taken whole, each has one to itself.
+                    elements *= rows_of_threads(nest, schedule);
                 }
                 let across = schedule.whole.is_some() && value.ty.axes.len() == 1;
                 let each = match value.op {
                     Op::Load { .. } if across => KEPT_SLICE,
                     ref op => instructions_of(op),
                 };
-                instructions = instructions.saturating_add(elements.saturating_mul(each));
+                let sum = if vector.is_some() { &mut of_a_vector } else { &mut instructions };
+                *sum = sum.saturating_add(elements.saturating_mul(each));
                 loads |= matches!(value.op, Op::Load { .. });
             }
             Stmt::Loop(inner) => {
@@ -154,9 +170,13 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<Axi
             Stmt::Store { .. } => {}
         }
     }
-    if instructions > 0 {
-        let each = instructions / schedule.threads();
-        let latency = each.saturating_mul(ALONE) + if loads { MEMORY / 2 } else { 0 };
+    let alone = |instructions: u32| (instructions / schedule.threads()).saturating_mul(ALONE);
+    if let (Some((axis, block)), 1..) = (vectors, of_a_vector) {
+        let over = vec![GridAxis { dims: extent_dims(&nest.axis(axis).extent), block }];
+        cost.steps.push(StepCost { latency: alone(of_a_vector), work: of_a_vector / LANES, over });
+    }
+    if instructions > 0 || loads {
+        let latency = alone(instructions) + if loads { MEMORY / 2 } else { 0 };
         cost.steps.push(StepCost { latency, work: instructions / LANES, over: over(nest, schedule, loops) });
     }
 }

@@ -10,7 +10,8 @@ use crate::lower::skew;
 use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Stmt};
 
 /// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
-/// little under way at a warp a row. Also twice as many threads: where rows are kept, shared memory says how many blocks there are.
+/// little under way at a warp a row. Also twice as many threads, and twice as many columns each: where rows are kept, shared memory says how
+/// many blocks there are, and threads wait for each other at every step.
 pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     let roles = roles(nest, facts);
     if !facts.dots.is_empty() || !loops_over_columns(nest, &roles) {
@@ -27,20 +28,20 @@ pub fn by_long_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sche
     if !shared_rows {
         return Vec::new();
     }
-    let across = |warps: u32, why: &str| {
+    let across = |warps: u32, columns: u32, why: &str| {
         let mut long = Schedule { warps: (1, warps), why: why.into(), ..schedule.clone() };
         for index in (0..nest.axes.len()).filter(|index| nest.axes[*index].kind == AxisKind::Tiled) {
             long.blocks[index] = match nest.grid.contains(&AxisId(index as u32)) {
                 true => Some(1),
-                // As many columns a thread: what a step takes beside elements is taken seldom.
-                false => schedule.blocks[index].map(|block| warps * block),
+                false => schedule.blocks[index].map(|block| columns * block),
             };
         }
         long
     };
     vec![
-        across(4, "a row to a block, for long rows"),
-        across(8, "a row to a wide block, for rows of which a multiprocessor keeps few"),
+        across(4, 4, "a row to a block, for long rows"),
+        across(8, 8, "a row to a wide block, for rows of which a multiprocessor keeps few"),
+        across(8, 16, "a row to a wide block, by long steps, for rows that take many"),
     ]
 }
 
@@ -81,22 +82,34 @@ pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sc
     ]
 }
 
-/// The same kernel for rows that threads have registers for, five vectors each: a warp to a row, all threads, and twice as many.
+/// Vectors of 8 elements of a row that a thread has registers for.
+const VECTORS: u32 = 5;
+
+/// Columns of which all threads of a row have one vector, where rows are taken whole along the axis.
+pub fn columns_of_a_vector(schedule: &Schedule, whole: AxisId) -> u32 {
+    schedule.blocks[whole.index()].unwrap_or(1).div_ceil(VECTORS)
+}
+
+/// The same kernel for rows that threads have registers for: a warp to a row, all threads, and twice as many; of short rows, several to a
+/// warp.
 pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> Vec<Schedule> {
-    const COLUMNS_OF_A_WARP: u32 = 5 * 8 * 32;
+    const COLUMNS_OF_A_WARP: u32 = VECTORS * 8 * 32;
     let warps = schedule.threads() / 32;
-    let of = |(down, across): (u32, u32), why: &str| {
+    let of = |(down, across): (u32, u32), rows_of_a_warp: u32, why: &str| {
         let whole = columns.first().copied();
         let mut schedule = Schedule { skewed: true, whole, warps: (down, across), why: why.into(), ..schedule.clone() };
-        schedule.blocks[rows.index()] = Some(down);
+        schedule.blocks[rows.index()] = Some(down * rows_of_a_warp);
         columns.iter().for_each(|axis| schedule.blocks[axis.index()] = None);
-        whole.into_iter().for_each(|axis| schedule.blocks[axis.index()] = Some(COLUMNS_OF_A_WARP * across));
+        let block = COLUMNS_OF_A_WARP / rows_of_a_warp * across;
+        whole.into_iter().for_each(|axis| schedule.blocks[axis.index()] = Some(block));
         schedule
     };
     vec![
-        of((warps, 1), "rows in registers, a warp to each"),
-        of((1, warps), "a row in a block's registers"),
-        of((1, 2 * warps), "a long row in a wide block's registers"),
+        of((warps, 1), 1, "rows in registers, a warp to each"),
+        of((1, warps), 1, "a row in a block's registers"),
+        of((1, 2 * warps), 1, "a long row in a wide block's registers"),
+        of((warps, 1), 2, "rows in registers, two to a warp"),
+        of((warps, 1), 4, "short rows in registers, four to a warp"),
     ]
 }
 

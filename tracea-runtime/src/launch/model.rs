@@ -95,8 +95,7 @@ pub(super) fn prediction(
     operands: &Operands<'_>,
 ) -> Option<Prediction> {
     let Operands { kernel, tensors, alignments, gapless, skews, may_copy } = *operands;
-    let too_long = |axis: &GridAxis| blocks(axis, sizes) > 1;
-    if !skews.serve(variant) || variant.longest.as_ref().is_some_and(too_long) {
+    if !skews.serve(variant) || !skews.have_room(variant, sizes) {
         return None;
     }
     let merged = Merged::of(kernel, variant, sizes, &gapless);
@@ -467,7 +466,7 @@ mod tests {
         assert!(cycles(&SKEWED, 4097, 7) < cycles(&ROWS, 4097, 7), "an end that cuts a vector");
         assert!(cycles(&SKEWED, 4096, 0) > cycles(&ROWS, 4096, 0));
         const WHOLE: Variant = Variant {
-            longest: Some(GridAxis { dims: &[2], block: 5113 }),
+            longest: Some(GridAxis { dims: &[2], block: 5120 }),
             cost: Cost { steps: &[StepCost { latency: 2000, work: 400, over: &[] }], ..ROWS.cost },
             ..SKEWED
         };

@@ -5,7 +5,7 @@ use super::alignment::Alignments;
 use super::check::Sizes;
 use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
-use super::params::{Shares, blocks};
+use super::params::Shares;
 use super::run::Checks;
 use super::skew::Skews;
 use crate::cuda::Gpu;
@@ -78,12 +78,15 @@ impl Launch<'_> {
             defs.map(|def| format!("`{}`", def.name)).collect::<Vec<_>>().join(" and ")
         };
         let schedule = print_schedule(variant);
-        if !Skews::of(&self.tensors).serve(variant) {
+        let skews = Skews::of(&self.tensors);
+        if !skews.serve(variant) {
             return Error::NotAlike { schedule, tensors: names(&mut variant.skewed.iter().copied()) };
         }
-        if let Some(longest) = &variant.longest.filter(|longest| blocks(longest, sizes) > 1) {
-            let given = longest.dims.iter().map(|dim| sizes.get(*dim)).product();
-            return Error::TooLong { schedule, most: longest.block as usize, given };
+        if let (Some(axis), Some(longest)) = (&variant.longest, skews.longest(variant))
+            && !skews.have_room(variant, sizes)
+        {
+            let given = axis.dims.iter().map(|dim| sizes.get(*dim)).product();
+            return Error::TooLong { schedule, most: longest as usize, given };
         }
         Error::NotCopied { schedule, tensors: names(&mut variant.relaid.iter().map(|relaid| relaid.tensor)) }
     }

@@ -3,7 +3,7 @@
 
 use super::alignment::{TMA_ALIGNMENT, row_alignment_of};
 use super::arg::MAX_TENSORS;
-use super::check::Tensors;
+use super::check::{Sizes, Tensors};
 use crate::plan::Variant;
 use crate::tensor::RawTensor;
 
@@ -30,6 +30,19 @@ impl Skews {
         let first = skews.next();
         skews.all(|skew| Some(skew) == first)
     }
+
+    /// How many elements the longest rows have that the variant takes: what may lie before them in a chunk takes room too.
+    pub fn longest(&self, variant: &Variant) -> Option<u64> {
+        let aligned = variant.skewed.iter().all(|tensor| self.0.get(*tensor) == Some(&0));
+        let before = if aligned { 0 } else { CHUNK as u64 - 1 };
+        variant.longest.map(|axis| u64::from(axis.block).saturating_sub(before))
+    }
+
+    /// Whether it takes these.
+    pub fn have_room(&self, variant: &Variant, sizes: &Sizes) -> bool {
+        let axis = variant.longest.zip(self.longest(variant));
+        axis.is_none_or(|(axis, longest)| sizes.product(axis.dims) <= longest)
+    }
 }
 
 fn skew_of(tensor: &RawTensor) -> u32 {
@@ -54,6 +67,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use crate::dtype::Dtype;
+    use crate::plan::GridAxis;
     use crate::tensor::Layout;
 
     const BOTH: Variant = Variant { skewed: &[0, 1], ..Variant::of_source("rows", "", 128) };
@@ -81,6 +95,24 @@ mod tests {
         let congruent = (Dtype::F16, 0x2000, [8, 67], [75, 1]);
         assert_eq!(says(odd(Dtype::F16, 0x1000), congruent), (true, true), "another one that leaves as much");
         assert_eq!(says((Dtype::F16, 0x1000, [1, 67], [67, 1]), (Dtype::F16, 0x2000, [1, 67], [72, 1])), (true, true));
+    }
+
+    #[test]
+    fn rows_that_begin_inside_a_chunk_leave_less_room() {
+        const WHOLE: Variant = Variant { longest: Some(GridAxis { dims: &[1], block: 320 }), ..BOTH };
+        let longest = |columns, stride| {
+            let layout = Layout::strided(&[8, columns], &[stride, 1]).unwrap();
+            let tensor =
+                RawTensor::borrowing(Dtype::F16, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu());
+            let mut tensors = Tensors::new();
+            [&tensor, &tensor].into_iter().for_each(|tensor| tensors.push(tensor));
+            let skews = Skews::of(&tensors);
+            (skews.longest(&WHOLE), skews.have_room(&WHOLE, &Sizes::of(&[8, columns])))
+        };
+        assert_eq!(longest(320, 320), (Some(320), true));
+        assert_eq!(longest(313, 313), (Some(313), true));
+        assert_eq!(longest(314, 314), (Some(313), false));
+        assert_eq!(longest(314, 320), (Some(320), true));
     }
 
     #[test]
