@@ -1,11 +1,11 @@
 // Copies of tensors with another axis contiguous, whose rows begin at multiples of 16 bytes: wgmma reads tf32 along the sum alone.
 //
-//     source (k, n)   a0 a1 a2          target (n, k)   a0 b0 .. ..
-//                     b0 b1 b2                          a1 b1 .. ..
-//                                                       a2 b2 .. ..
+//     source (k, n)   a0 a1 a2          target (n, k)   a0 b0  0  0
+//                     b0 b1 b2                          a1 b1  0  0
+//                                                       a2 b2  0  0
 //
-// rows of whole chunks of 16 bytes; what fills the last chunk of each is not read. One launch copies several tensors of as many
-// such planes as they have. Each block turns one square of a plane, by way of shared memory, so that warps read and write 128
+// rows of whole chunks of 16 bytes, the last of each filled up with zeros. One launch copies several tensors of as many such
+// planes as they have. Each block turns one square of a plane, by way of shared memory, so that warps read and write 128
 // contiguous bytes.
 #pragma once
 
@@ -63,11 +63,12 @@ __device__ __forceinline__ void transpose(const Transposition& all) {
     for (int i = 0; i < SIDE / STEP; ++i) square[first + i * STEP][along] = words[i];
     __syncthreads();
 
+    const int whole_chunks = (tensor.rows + 3) / 4 * 4;
     unsigned* const target = tensor.target + static_cast<long long>(plane) * tensor.columns * tensor.pitch;
 #pragma unroll
     for (int i = 0; i < SIDE / STEP; ++i) {
         const int row = row0 + along, column = column0 + first + i * STEP;
-        if (row < tensor.rows && column < tensor.columns) {
+        if (row < whole_chunks && column < tensor.columns) {
             target[static_cast<long long>(column) * tensor.pitch + row] = square[along][first + i * STEP];
         }
     }
