@@ -69,7 +69,7 @@ fn host_function(function: &ItemFn, signature: &Signature, sound: bool) -> Token
     } else {
         quote! { { ::core::unreachable!() } }
     };
-    let allow = (!sound).then(|| quote! { #[allow(unused_variables)] });
+    let allow = (!sound).then(|| quote! { #[allow(unused_variables, reason = "the body was refused")] });
     let floats = signature.result == Dtype::F32 || signature.params.iter().any(|(_, dtype)| *dtype == Dtype::F32);
     let generics = floats.then(|| quote! { <f32: #private::Real> });
     quote! {

@@ -16,7 +16,7 @@ pub fn entries(kernel: &Kernel, nests: &[Nest]) -> TokenStream {
     quote! {
         #native
         #oracle
-        #[allow(unused_variables)]
+        #[allow(unused_variables, reason = "a grid of known sizes asks for no argument")]
         fn __grid<#params>(__args: &[#private::HostArg]) -> #private::GridShape #where_clause {
             #grid
         }

@@ -76,7 +76,7 @@ pub fn expand_unparsed(item: TokenStream, error: syn::Error) -> TokenStream {
     let told = error.to_compile_error();
     let Ok(mut item) = syn::parse2::<ItemFn>(item) else { return told };
     item.attrs.retain(|attr| !attr.path().is_ident("schedule"));
-    item.attrs.push(syn::parse_quote! { #[allow(unused_variables, clippy::all)] });
+    item.attrs.push(syn::parse_quote! { #[allow(unused_variables, clippy::all, reason = "the body was refused")] });
     *item.block = syn::parse_quote! {{ ::core::unreachable!() }};
     item.sig.output = syn::parse_quote! { -> ::tracea::Launch<'static> };
     quote! { #item #told }
