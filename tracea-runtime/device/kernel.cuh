@@ -18,3 +18,4 @@
 #include "tracea/skewed_rows.cuh"
 #include "tracea/store.cuh"
 #include "tracea/types.cuh"
+#include "tracea/whole_rows.cuh"

@@ -25,6 +25,12 @@ namespace tracea {
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
 
+// Some of a thread's registers, [first, end), as a type: code for them is written for each such range.
+template <int FIRST, int COUNT>
+struct Slots {
+    static constexpr int first = FIRST, count = COUNT, end = FIRST + COUNT;
+};
+
 // Accumulators of mma.m16n8 (PTX ISA, "Matrix Fragments for mma.m16n8k16": C). Warp (wm, wn), warp = wm * WARPS_N + wn, holds rows
 // from wm * ROWS / WARPS_M and columns from wn * COLS / WARPS_N, in 16x8 blocks of four registers a thread.
 template <int ROWS, int COLS, int WARPS_M, int WARPS_N>
@@ -170,8 +176,8 @@ struct Blocked {
     static constexpr int row_size = ROWS / THREADS_M, col_size = COLS / THREADS_N, size = row_size * col_size;
     static constexpr int vec = VEC, lanes_along = THREADS_N < 32 ? THREADS_N : 32;
 
-    static __device__ __forceinline__ int thread_m() { return static_cast<int>(threadIdx.x) / THREADS_N; }
-    static __device__ __forceinline__ int thread_n() { return static_cast<int>(threadIdx.x) % THREADS_N; }
+    static __device__ __forceinline__ int thread_m() { return static_cast<int>(threadIdx.x / THREADS_N); }
+    static __device__ __forceinline__ int thread_n() { return static_cast<int>(threadIdx.x % THREADS_N); }
 
     static __device__ __forceinline__ constexpr int row_slot(int r) { return r / col_size; }
     static __device__ __forceinline__ constexpr int col_slot(int r) { return r % col_size; }

@@ -86,19 +86,19 @@ __device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::r
     for (int r = 0; r < L::size; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
 }
 
-// COUNT registers of one row, from register `from` on, by pairs first, so that few wait for each other.
-template <class Op, class L, int COUNT, class T>
-__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size], int from) {
-    static_assert((COUNT & (COUNT - 1)) == 0, "pairs of pairs");
-    T folded[COUNT];
+// Some registers of one row, by pairs first, so that few wait for each other.
+template <class Op, class L, class T, class S>
+__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size], S) {
+    static_assert((S::count & (S::count - 1)) == 0, "pairs of pairs");
+    T folded[S::count];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) folded[i] = x[from + i];
+    for (int i = 0; i < S::count; ++i) folded[i] = x[S::first + i];
 #pragma unroll
-    for (int half = COUNT / 2; half > 0; half /= 2) {
+    for (int half = S::count / 2; half > 0; half /= 2) {
 #pragma unroll
         for (int i = 0; i < half; ++i) folded[i] = Op::apply(folded[i], folded[i + half]);
     }
-    share[L::row_slot(from)] = Op::apply(share[L::row_slot(from)], folded[0]);
+    share[L::row_slot(S::first)] = Op::apply(share[L::row_slot(S::first)], folded[0]);
 }
 
 template <class Op, class L, class T>

@@ -58,13 +58,15 @@ __device__ __forceinline__ Words<BYTES> bytes_from(const Words<BYTES>& lower, co
         word[i] = lower.word[i];
         word[i + words] = upper.word[i];
     }
+    // Which of two words, as __byte_perm says it: an instruction each, where a condition may become two moves.
+    const auto either = [](int which) { return which ? 0x7654u : 0x3210u; };
     if constexpr (BYTES == 16) {
 #pragma unroll
-        for (int i = 0; i < words + 2; ++i) word[i] = first & 8 ? word[i + 2] : word[i];
+        for (int i = 0; i < words + 2; ++i) word[i] = __byte_perm(word[i], word[i + 2], either(first & 8));
     }
     if constexpr (UNIT < 8) {
 #pragma unroll
-        for (int i = 0; i < words + 1; ++i) word[i] = first & 4 ? word[i + 1] : word[i];
+        for (int i = 0; i < words + 1; ++i) word[i] = __byte_perm(word[i], word[i + 1], either(first & 4));
     }
     if constexpr (UNIT < 4) {
 #pragma unroll
@@ -112,6 +114,13 @@ __device__ __forceinline__ Pointer fixed_base(Pointer pointer) {
     unsigned long long address = __cvta_generic_to_global(pointer);
     asm("" : "+l"(address));
     return static_cast<Pointer>(__cvta_global_to_generic(address));
+}
+
+// The same for a number, such as an address in shared memory: it is kept, too, where the compiler would compute it again.
+template <class T>
+__device__ __forceinline__ T fixed_number(T number) {
+    asm("" : "+r"(number));
+    return number;
 }
 
 template <class Pointer>

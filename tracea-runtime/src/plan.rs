@@ -121,8 +121,7 @@ pub struct Variant {
     pub merged: &'static [usize],
     /// Tensors whose rows begin equally far past a multiple of eight elements, each of one with that of the others: what the code needs.
     pub skewed: &'static [usize],
-    /// An axis that the code takes in one step: with what rows begin past a multiple of eight elements, it must not be longer than this
-    /// block.
+    /// An axis that the code takes in one step: it must not be longer than this.
     pub longest: Option<GridAxis>,
     /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.

@@ -33,7 +33,7 @@ impl Emitter<'_> {
     }
 
     pub fn load(&mut self, target: VarId, source: &Access) {
-        if self.load_skewed(target, source) {
+        if self.load_skewed(target, source) || self.load_whole(target, source) {
             return;
         }
         let var = self.program.var(target);
@@ -100,7 +100,7 @@ impl Emitter<'_> {
                 let (slot, ends) = self.slot_of(*stream, slot);
                 return self.load_from_kept(target, source, *layout, &slot, Some(&ends));
             }
-            Kept::Slice { shared, layout } => return self.load_kept_slice(target, source, *shared, *layout),
+            Kept::Slice { name, shared, layout } => return self.load_slice(target, name, *shared, *layout),
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let at = self.kept_column(&self.start(cols));
@@ -143,7 +143,7 @@ impl Emitter<'_> {
                 let (slot, ends) = self.slot_of(*stream, slot);
                 (*layout, slot, Some(ends))
             }
-            Kept::Slice { shared, layout } => return self.keep_slice(source, *shared, *layout),
+            Kept::Slice { name, shared, layout } => return self.keep_slice(name, source, *shared, *layout),
         };
         if self.keep_skewed(layout, &block, source) {
             return;
@@ -184,7 +184,7 @@ impl Emitter<'_> {
     }
 
     pub fn store(&mut self, value: VarId, target: &Access, way: &StoreWay) {
-        if self.store_skewed(value, target) {
+        if self.store_skewed(value, target) || self.store_whole(value, target) {
             return;
         }
         let var = self.program.var(value);

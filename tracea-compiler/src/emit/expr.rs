@@ -141,6 +141,9 @@ impl Emitter<'_> {
         if self.nest.axis(axis).kind == AxisKind::Each {
             return start;
         }
+        if let Some(column) = self.column_of_row(axis, domain) {
+            return format!("({start} + {column})");
+        }
         let layout = |id| self.program.layout(id);
         let offset = match domain {
             Domain::Tile(id) if layout(id).row_axis == Some(axis) => format!("{}::row(reg)", layout(id).name),

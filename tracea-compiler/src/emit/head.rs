@@ -94,6 +94,9 @@ impl Emitter<'_> {
                 LayoutKind::Blocked { threads_m, threads_n, vec } => {
                     format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
                 }
+                LayoutKind::WholeRows { threads_m, threads_n, vec } => {
+                    format!("WholeRows<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
+                }
             };
             self.out.line(format!("using {} = {text};", layout.name));
         }

@@ -1,7 +1,7 @@
 //! [`Program`] → launch plan: the numbers and recipes that the runtime interprets.
 
 use crate::lower::{Lowered, extent_dims};
-use crate::nest::AxisKind;
+use crate::nest::{AxisKind, TensorId};
 use crate::plan::{GridAxis, Kept, Split, Variant};
 use crate::program::Program;
 
@@ -49,16 +49,24 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         relaid: program.relaid.clone(),
         merged: program.merged.clone(),
-        skewed: program.skew.iter().flat_map(|skew| &skew.tensors).map(|tensor| tensor.index()).collect(),
+        skewed: alike(program).iter().map(|tensor| tensor.index()).collect(),
         longest: program
-            .skew
+            .whole
             .as_ref()
-            .and_then(|skew| skew.longest)
-            .map(|(axis, block)| GridAxis { dims: extent_dims(&nest.axis(axis).extent), block }),
+            .map(|whole| GridAxis { dims: extent_dims(&nest.axis(whole.axis).extent), block: whole.longest }),
         windows: program.windows.clone(),
         whole_vectors: program.whole_vectors,
         max_registers: register_limit(program),
         promised_sass: program.promised_sass.clone(),
+    }
+}
+
+/// Tensors whose rows must begin equally far past a chunk.
+fn alike(program: &Program) -> &[TensorId] {
+    match (&program.skew, &program.whole) {
+        (Some(skew), _) => &skew.tensors,
+        (_, Some(whole)) => &whole.tensors,
+        _ => &[],
     }
 }
 

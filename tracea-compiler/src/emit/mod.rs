@@ -12,6 +12,7 @@ mod panels;
 mod roles;
 mod skew;
 mod split;
+mod whole_rows;
 mod writer;
 
 use crate::nest::{AxisId, Dtype, Nest, ReduceOp, TensorId};
@@ -36,7 +37,7 @@ struct Emitter<'a> {
     nest: &'a Nest,
     program: &'a Program,
     out: Writer,
-    /// Inside of [`Stmt::Panels`] and of [`Stmt::ByVectors`].
+    /// Inside of [`Stmt::Panels`] and of [`Stmt::ByParts`].
     part: Option<TilePart>,
     /// Inside of panels of which a block may have some only: the condition under which it has.
     some_panels: Option<String>,
@@ -44,11 +45,13 @@ struct Emitter<'a> {
     columns: Option<(AxisId, String)>,
 }
 
-/// The part of each tile's registers that statements read and write, so many of them.
+/// The part of each tile's registers that statements read and write.
 #[derive(Clone, Copy)]
 enum TilePart {
+    /// So many of them.
     Panel(u32),
-    Vector(u32),
+    /// Those that the variable `slots` says.
+    Slots,
 }
 
 impl<'a> Emitter<'a> {
@@ -119,8 +122,8 @@ impl<'a> Emitter<'a> {
                             (Domain::Tile(_), Some(TilePart::Panel(many))) => {
                                 (format!("panel * {many}"), format!("(panel + 1) * {many}"))
                             }
-                            (Domain::Tile(_) | Domain::Cols(_), Some(TilePart::Vector(many))) => {
-                                (format!("vector * {many}"), format!("(vector + 1) * {many}"))
+                            (Domain::Tile(_) | Domain::Cols(_), Some(TilePart::Slots)) => {
+                                ("slots.first".into(), "slots.end".into())
                             }
                             _ => ("0".into(), slots),
                         };
@@ -142,6 +145,7 @@ impl<'a> Emitter<'a> {
             Stmt::Commit => self.out.line("cp_async_commit();"),
             Stmt::Wait(pending) => self.out.line(format!("cp_async_wait<{pending}>();")),
             Stmt::FindSkew { layout, row } => self.find_skew(*layout, row),
+            Stmt::FindParts { layout, row } => self.find_parts(*layout, row),
             Stmt::WaitKept { left, block } => {
                 let left = self.int_text(left);
                 self.out.line(format!("cp_async_wait_first<{block}>({left});"));
@@ -210,8 +214,8 @@ impl<'a> Emitter<'a> {
                 let (op, value, target) = (reduce_name(*op), self.program.var(*value), self.program.var(*target));
                 let Domain::Tile(layout) = value.domain else { return };
                 let (side, layout) = (side(*along), &self.program.layout(layout).name);
-                let (many, from) = self.vector();
-                self.out.line(format!("fold_{side}<{op}, {layout}{many}>({}, {}{from});", value.name, target.name));
+                let slots = self.slots_meant();
+                self.out.line(format!("fold_{side}<{op}, {layout}>({}, {}{slots});", value.name, target.name));
             }
             Stmt::Spread { op, target, along } => {
                 let (op, target) = (reduce_name(*op), self.program.var(*target));
@@ -300,7 +304,7 @@ impl<'a> Emitter<'a> {
                 self.block(format!("if ({condition})"), body);
             }
             Stmt::ByColumns { columns, axis, layout, body } => self.by_columns(columns, *axis, *layout, body),
-            Stmt::ByVectors { axis, layout, body } => self.by_vectors(*axis, *layout, body),
+            Stmt::ByParts { layout, body } => self.by_parts(*layout, body),
         }
     }
 
@@ -352,8 +356,10 @@ impl<'a> Emitter<'a> {
             && self.program.layout(id).col_axis == axis
         {
             let (layout, span) = (&self.program.layout(id).name, self.span(axis));
-            let (many, from) = self.vector();
-            return self.out.line(format!("mask_outside<{layout}{many}>({}, {span}, {value}{from});", var.name));
+            return self.out.line(format!("mask_outside<{layout}>({}, {span}, {value});", var.name));
+        }
+        if self.mask_ends(target, axis, &value) {
+            return;
         }
         let (limit, start) = (self.limit(axis), self.start(axis));
         let end = if start == "0" { self.block_name(axis) } else { format!("{start} + {}", self.block_name(axis)) };

@@ -1,10 +1,9 @@
 //! Rows that are walked from the chunk of memory in which they begin: `skewed_rows.cuh`.
 
+use super::Emitter;
 use super::access::LambdaParams;
-use super::{Emitter, TilePart};
 use crate::nest::AxisId;
 use crate::program::layout::LayoutId;
-use crate::program::shared::SharedId;
 use crate::program::{Access, AccessForm, Domain, Stmt, VarId};
 
 impl Emitter<'_> {
@@ -22,29 +21,6 @@ impl Emitter<'_> {
         self.columns = outside;
         self.out.dedent();
         self.out.line("});");
-    }
-
-    /// In an unrolled loop, each of a thread's vectors up to the last that holds columns which exist.
-    pub(super) fn by_vectors(&mut self, axis: AxisId, layout: LayoutId, body: &[Stmt]) {
-        let (layout, span) = (self.program.layout(layout), self.span(axis));
-        let (name, vec) = (&layout.name, layout.vec());
-        self.out.line("#pragma unroll");
-        self.out.line(format!("for (int vector = 0; vector < {name}::size / {vec}; ++vector) {{"));
-        self.out.indent();
-        self.out.line(format!("if (!has_vector<{name}>({span}, vector)) break;"));
-        self.part = Some(TilePart::Vector(vec));
-        self.stmts(body);
-        self.part = None;
-        self.out.dedent();
-        self.out.line("}");
-    }
-
-    /// Of a function's template arguments and its own, those that name the vector that is meant.
-    pub(super) fn vector(&self) -> (String, String) {
-        match self.part {
-            Some(TilePart::Vector(vec)) => (format!(", {vec}"), format!(", vector * {vec}")),
-            _ => (String::new(), String::new()),
-        }
     }
 
     /// Which columns of the tile exist.
@@ -91,20 +67,6 @@ impl Emitter<'_> {
         true
     }
 
-    pub(super) fn keep_slice(&mut self, source: &Access, shared: SharedId, layout: LayoutId) {
-        let AccessForm::Contiguous { cols, .. } = source.form else { return };
-        let (layout, kept) = (&self.program.layout(layout).name, &self.program.shared(shared).name);
-        let (head, tail) = (format!("keep_cols_skewed<{layout}>({kept}, "), format!(", {});", self.span(cols)));
-        self.lambda(source, None, None, &head, &tail, false, LambdaParams::Row);
-    }
-
-    pub(super) fn load_kept_slice(&mut self, target: VarId, source: &Access, shared: SharedId, layout: LayoutId) {
-        let (layout, kept) = (&self.program.layout(layout).name, &self.program.shared(shared).name);
-        let (many, from) = self.vector();
-        let head = format!("load_kept_cols_skewed<{layout}{many}>({}, {kept}, ", self.program.var(target).name);
-        self.lambda(source, None, None, &head, &format!("{from});"), false, LambdaParams::Row);
-    }
-
     pub(super) fn store_skewed(&mut self, value: VarId, target: &Access) -> bool {
         let (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) = (self.program.var(value).domain, target.form)
         else {
@@ -114,10 +76,9 @@ impl Emitter<'_> {
             return false;
         }
         let ty = self.nest.tensor(target.tensor).dtype.cuda();
-        let (many, from) = self.vector();
         let (layout, value) = (&self.program.layout(id).name, &self.program.var(value).name);
-        let head = format!("store_skewed<{layout}, {ty}{many}>({value}, ");
-        let tail = format!(", {}{from});", self.span(cols));
+        let head = format!("store_skewed<{layout}, {ty}>({value}, ");
+        let tail = format!(", {});", self.span(cols));
         self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
         true
     }

@@ -147,6 +147,13 @@ impl Domains {
         let (height, width) = (rows.map_or(1, count), count(cols));
         let threads = schedule.threads();
         let across = if facts.dots.is_empty() { schedule.warps.1 } else { 1 };
+        let of_kind =
+            |kind| Layout { name: String::new(), kind, row_axis: rows, col_axis: cols, rows: height, cols: width };
+        if schedule.whole == Some(cols)
+            && let Some((threads_m, threads_n, vec)) = layouts::whole_rows(height, width, threads, widest)
+        {
+            return Ok(of_kind(LayoutKind::WholeRows { threads_m, threads_n, vec }));
+        }
         let Some((threads_m, threads_n, vec)) = layouts::blocked(height, width, threads, across, widest) else {
             let names =
                 rows.iter().chain([&cols]).map(|axis| format!("`{}`", nest.axis(*axis).name)).collect::<Vec<_>>();
@@ -158,14 +165,7 @@ impl Domains {
                 ),
             ));
         };
-        Ok(Layout {
-            name: String::new(),
-            kind: LayoutKind::Blocked { threads_m, threads_n, vec },
-            row_axis: rows,
-            col_axis: cols,
-            rows: height,
-            cols: width,
-        })
+        Ok(of_kind(LayoutKind::Blocked { threads_m, threads_n, vec }))
     }
 
     /// A layout for a pair that is no dot's result.

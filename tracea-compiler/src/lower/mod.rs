@@ -10,7 +10,7 @@
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `merged` finds axes that the launch may walk as one;
 //! - `skew` walks rows that are not aligned from the chunks of memory in which they begin;
-//! - `whole_rows` takes rows that threads have registers for in one step, `by_vectors` then goes vector by vector;
+//! - `whole_rows` takes rows that threads have registers for in one step, `by_parts` then goes vector by vector;
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
@@ -26,7 +26,7 @@ mod access;
 mod ahead;
 pub mod analysis;
 mod bulk;
-mod by_vectors;
+mod by_parts;
 mod clusters;
 mod dealing;
 mod domains;
@@ -306,8 +306,8 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     lowering.prepare_skew();
     lowering.prepare_split();
     lowering.block(&nest.body)?;
-    if let Some(axis) = schedule.whole {
-        lowering.by_vectors(axis);
+    if schedule.whole.is_some() {
+        lowering.by_parts();
     }
     if let Some(axis) = schedule.cluster
         && !lowering.program.rings.iter().any(|ring| ring.joint)
@@ -358,7 +358,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         program.whole_vectors = program.merged.is_empty();
         program.resident = pressure::resident(&program);
     }
-    if program.skew.is_some() {
+    if program.skew.is_some() || program.whole.is_some() {
         // Rows are accessed by whole chunks, and what they share as any address may lie.
         program.aligned.clear();
         program.narrowing.clear();
@@ -532,7 +532,7 @@ impl<'a> Lowering<'a> {
         if self.limited.contains(&axis) || self.shifted.contains(&axis) {
             return true;
         }
-        if self.is_skewed(axis) {
+        if self.is_skewed(axis) || self.is_whole(axis) {
             return true;
         }
         match (schedule::known_extent(self.nest, axis), self.schedule.blocks[axis.index()]) {

@@ -43,6 +43,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         relaid: Vec::new(),
         merged: Vec::new(),
         skew: None,
+        whole: None,
         windows: Vec::new(),
         grid: nest
             .grid
@@ -216,9 +217,10 @@ impl Used<'_> {
                     copy.slot.iter().for_each(|slot| self.text(slot));
                     self.access(&copy.source);
                 }
-                Stmt::Load { source, .. } | Stmt::Keep { source, .. } | Stmt::FindSkew { row: source, .. } => {
-                    self.access(source)
-                }
+                Stmt::Load { source, .. }
+                | Stmt::Keep { source, .. }
+                | Stmt::FindSkew { row: source, .. }
+                | Stmt::FindParts { row: source, .. } => self.access(source),
                 Stmt::Store { target, .. } | Stmt::StorePanel { target, .. } => self.access(target),
                 Stmt::CopyTurned { source, target, .. } => {
                     self.access(source);
@@ -247,7 +249,7 @@ impl Used<'_> {
                 | Stmt::Fence
                 | Stmt::Where { .. }
                 | Stmt::ByColumns { .. }
-                | Stmt::ByVectors { .. }
+                | Stmt::ByParts { .. }
                 | Stmt::Panels { .. }
                 | Stmt::AwaitPanel { .. }
                 | Stmt::WritePanel { .. }

@@ -15,7 +15,7 @@ use super::Lowering;
 use super::analysis::{Facts, axes_in, depends_on, is_tiled};
 use crate::nest::{AxisId, Extent, Int, Loop, Nest, Op, Predicate, Stmt as NestStmt, TensorId};
 use crate::program::layout::{LayoutId, LayoutKind};
-use crate::program::{Access, AccessForm, IntText, Program, Skew, Stmt};
+use crate::program::{Access, AccessForm, IntText, Program, Skew, Stmt, WholeRows};
 
 /// What is walked so.
 pub struct SkewedRows {
@@ -124,26 +124,35 @@ impl SkewedRows {
 }
 
 impl Lowering<'_> {
-    /// Names the rows' skew, before any loop.
+    /// Names the rows' skew, or what they consist of, before any loop.
     pub fn prepare_skew(&mut self) {
         let whole = self.schedule.whole;
         let Some(found) = find(self.nest, self.facts, whole).filter(|_| self.schedule.skewed) else { return };
         let layouts = self.program.layouts.iter();
-        let Some(layout) = layouts.clone().position(|layout| layout.row_axis == Some(found.rows)) else { return };
+        let Some(at) = layouts.clone().position(|layout| layout.row_axis == Some(found.rows)) else { return };
         let mut index = found.leading;
         index.push(Int::Const(0));
         let form = AccessForm::Scattered { rows: Some(found.rows), cols: None };
         let row =
             Access { tensor: found.tensors[0], index, form, limits: Vec::new(), inside: Vec::new(), whole_cols: false };
-        let name = self.names.fresh("skew");
-        let layout = LayoutId(layout as u32);
-        self.out.push(Stmt::FindSkew { layout, row });
-        if let Some(axis) = whole {
-            let first = format!("{}0", self.names.axis(axis));
-            self.out.push(Stmt::Let { name: first, value: IntText::Name(format!("-{name}")) });
+        let layout = LayoutId(at as u32);
+        match whole {
+            None => {
+                let name = self.names.fresh("skew");
+                self.out.push(Stmt::FindSkew { layout, row });
+                self.program.skew = Some(Skew { name, columns: found.columns, tensors: found.tensors });
+            }
+            Some(axis) => {
+                let name = self.names.fresh("parts");
+                self.out.push(Stmt::FindParts { layout, row });
+                let first = format!("{}0", self.names.axis(axis));
+                self.out.push(Stmt::Let { name: first, value: IntText::Name(format!("{name}.before")) });
+                let tile = self.program.layout(layout);
+                // Less than a vector more is at the ends, wherever a row begins.
+                let longest = tile.cols + tile.vec() - 1;
+                self.program.whole = Some(WholeRows { name, axis, longest, tensors: found.tensors });
+            }
         }
-        let longest = whole.map(|axis| (axis, self.program.layout(layout).cols));
-        self.program.skew = Some(Skew { name, columns: found.columns, tensors: found.tensors, longest });
     }
 
     /// A step of a loop over columns for the threads that have some: the last block of a row is seldom whole, and often next to empty.
@@ -164,6 +173,10 @@ impl Lowering<'_> {
         self.program.skew.as_ref().is_some_and(|skew| skew.columns.contains(&axis))
     }
 
+    pub fn is_whole(&self, axis: AxisId) -> bool {
+        self.program.whole.as_ref().is_some_and(|whole| whole.axis == axis)
+    }
+
     /// Where a loop over the axis begins.
     pub fn skewed_start(&self, axis: AxisId) -> Option<IntText> {
         let skew = self.program.skew.as_ref().filter(|skew| skew.columns.contains(&axis))?;
@@ -173,17 +186,17 @@ impl Lowering<'_> {
 
 /// Whether each thread holds elements of one row, and nobody waits in a loop for threads of other rows.
 pub fn is_carried_out(program: &Program) -> bool {
-    let is_whole = program.skew.as_ref().is_some_and(|skew| skew.longest.is_some());
     let one_row_each = program.layouts.iter().filter(|layout| layout.row_axis.is_some()).all(|layout| {
         let by_warps = match layout.kind {
-            LayoutKind::Blocked { threads_n: 32, .. } => true,
-            // Steps of loops are taken by whole warps.
-            LayoutKind::Blocked { threads_n: ..32, .. } => is_whole,
-            _ => false,
+            LayoutKind::Blocked { threads_n, .. } => program.skew.is_some() && threads_n == 32,
+            // There are no loops, whose steps are taken by whole warps.
+            LayoutKind::WholeRows { threads_n, .. } => threads_n <= 32,
+            LayoutKind::Mma16816 { .. } => false,
         };
         layout.row_size() == 1 && (layout.rows == 1 || by_warps)
     });
-    program.skew.is_some() && one_row_each && !holds(&program.body, &|stmt| matches!(stmt, Stmt::Exchange { .. }))
+    let found = program.skew.is_some() || program.whole.is_some();
+    found && one_row_each && !holds(&program.body, &|stmt| matches!(stmt, Stmt::Exchange { .. }))
 }
 
 fn holds(body: &[Stmt], wanted: &dyn Fn(&Stmt) -> bool) -> bool {

@@ -43,6 +43,6 @@ pub enum Kept {
     Rows(KeptId),
     /// In the slot of a stream, until the step that loads it.
     Slot { stream: SharedId, layout: LayoutId, slot: IntText },
-    /// A column slice along skewed rows, which all threads keep together.
-    Slice { shared: SharedId, layout: LayoutId },
+    /// A column slice along whole rows, which all threads keep together; `name` says what each has of it, and where.
+    Slice { name: String, shared: SharedId, layout: LayoutId },
 }

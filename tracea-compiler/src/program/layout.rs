@@ -25,6 +25,8 @@ pub enum LayoutKind {
     Mma16816 { warps_m: u32, warps_n: u32 },
     /// Threads in a grid, `vec` neighbouring columns a thread; exact products accumulate in this one with `vec` 4.
     Blocked { threads_m: u32, threads_n: u32, vec: u32 },
+    /// The same with rows of any length up to the tile's: aligned vectors, and the elements at a row's ends one by one.
+    WholeRows { threads_m: u32, threads_n: u32, vec: u32 },
 }
 
 impl Layout {
@@ -33,6 +35,7 @@ impl Layout {
         match self.kind {
             LayoutKind::Mma16816 { warps_m, warps_n } => self.rows * self.cols / (32 * warps_m * warps_n),
             LayoutKind::Blocked { threads_m, threads_n, .. } => self.rows * self.cols / (threads_m * threads_n),
+            LayoutKind::WholeRows { .. } => self.col_size(),
         }
     }
 
@@ -40,7 +43,7 @@ impl Layout {
     pub fn vec(&self) -> u32 {
         match self.kind {
             LayoutKind::Mma16816 { .. } => 2,
-            LayoutKind::Blocked { vec, .. } => vec,
+            LayoutKind::Blocked { vec, .. } | LayoutKind::WholeRows { vec, .. } => vec,
         }
     }
 
@@ -48,13 +51,14 @@ impl Layout {
     pub fn row_size(&self) -> u32 {
         match self.kind {
             LayoutKind::Mma16816 { warps_m, .. } => self.rows / warps_m / 8,
-            LayoutKind::Blocked { threads_m, .. } => self.rows / threads_m,
+            LayoutKind::Blocked { threads_m, .. } | LayoutKind::WholeRows { threads_m, .. } => self.rows / threads_m,
         }
     }
     pub fn col_size(&self) -> u32 {
         match self.kind {
             LayoutKind::Mma16816 { warps_n, .. } => self.cols / warps_n / 4,
             LayoutKind::Blocked { threads_n, .. } => self.cols / threads_n,
+            LayoutKind::WholeRows { threads_n, vec, .. } => self.cols / threads_n + (2 * (vec - 1)).div_ceil(threads_n),
         }
     }
 
@@ -69,6 +73,10 @@ impl Layout {
                 (
                     LayoutKind::Blocked { threads_m: m1, threads_n: n1, .. },
                     LayoutKind::Blocked { threads_m: m2, threads_n: n2, .. },
+                )
+                | (
+                    LayoutKind::WholeRows { threads_m: m1, threads_n: n1, .. },
+                    LayoutKind::WholeRows { threads_m: m2, threads_n: n2, .. },
                 ) => (m1, n1) == (m2, n2),
                 _ => false,
             }
@@ -85,6 +93,10 @@ impl Layout {
                 (
                     LayoutKind::Blocked { threads_m: m1, threads_n: n1, vec: v1 },
                     LayoutKind::Blocked { threads_m: m2, threads_n: n2, vec: v2 },
+                )
+                | (
+                    LayoutKind::WholeRows { threads_m: m1, threads_n: n1, vec: v1 },
+                    LayoutKind::WholeRows { threads_m: m2, threads_n: n2, vec: v2 },
                 ) => (m1, n1, v1) == (m2, n2, v2),
                 _ => false,
             }
@@ -95,14 +107,19 @@ impl Layout {
     pub fn parts_along_cols(&self) -> u32 {
         match self.kind {
             LayoutKind::Mma16816 { warps_n, .. } => warps_n,
-            LayoutKind::Blocked { threads_n, .. } => threads_n.div_ceil(32),
+            LayoutKind::Blocked { threads_n, .. } | LayoutKind::WholeRows { threads_n, .. } => threads_n.div_ceil(32),
         }
     }
     pub fn parts_along_rows(&self) -> u32 {
         match self.kind {
             LayoutKind::Mma16816 { warps_m, .. } => warps_m,
-            LayoutKind::Blocked { threads_m, threads_n, .. } if threads_n < 32 => threads_m * threads_n / 32,
-            LayoutKind::Blocked { threads_m, .. } => threads_m,
+            LayoutKind::Blocked { threads_m, threads_n, .. } | LayoutKind::WholeRows { threads_m, threads_n, .. } => {
+                if threads_n < 32 {
+                    threads_m * threads_n / 32
+                } else {
+                    threads_m
+                }
+            }
         }
     }
 }
@@ -133,6 +150,16 @@ mod tests {
         assert_eq!((long.parts_along_cols(), long.parts_along_rows()), (8, 1));
         let tall = layout(LayoutKind::Blocked { threads_m: 64, threads_n: 4, vec: 4 }, 128, 16);
         assert_eq!((tall.parts_along_cols(), tall.parts_along_rows()), (1, 8));
+    }
+
+    #[test]
+    fn whole_rows_have_slots_for_the_elements_at_their_ends() {
+        let sizes = |threads_n, vec| {
+            let tile = layout(LayoutKind::WholeRows { threads_m: 4, threads_n, vec }, 4, 4 * threads_n * vec);
+            (tile.size(), tile.row_size(), tile.col_size())
+        };
+        // Up to seven elements at each end, or three.
+        assert_eq!([sizes(32, 8), sizes(8, 8), sizes(32, 4)], [(33, 1, 33), (34, 1, 34), (17, 1, 17)]);
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub struct Program {
     pub merged: Vec<usize>,
     /// Rows that are walked from the chunks of memory in which they begin.
     pub skew: Option<Skew>,
+    pub whole: Option<WholeRows>,
     /// What the parameters that describe windows to TMA are made of.
     pub windows: Vec<plan::Window>,
     pub grid: Vec<GridAxis>,
@@ -103,8 +104,18 @@ pub struct Skew {
     pub columns: Vec<AxisId>,
     /// Tensors whose rows these are, and lie alike.
     pub tensors: Vec<TensorId>,
-    /// Where they are taken whole: along which axis, and of how many elements at most, with those before a row in its first vector.
-    pub longest: Option<(AxisId, u32)>,
+}
+
+/// Rows that threads hold whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeRows {
+    /// The variable that says what a thread's row consists of.
+    pub name: String,
+    /// Along which axis, of how many elements at most.
+    pub axis: AxisId,
+    pub longest: u32,
+    /// Tensors whose rows these are, and lie alike.
+    pub tensors: Vec<TensorId>,
 }
 
 /// A warpgroup that only copies.
@@ -267,6 +278,11 @@ pub enum Stmt {
         layout: LayoutId,
         row: Access,
     },
+    /// What the rows that threads hold whole consist of.
+    FindParts {
+        layout: LayoutId,
+        row: Access,
+    },
     /// global → shared
     Copy(Copy),
     Commit,
@@ -425,10 +441,9 @@ pub enum Stmt {
         layout: LayoutId,
         body: Vec<Stmt>,
     },
-    /// For each of a thread's vectors along skewed rows that holds columns which exist, by straight-line code: what is inside reads and
-    /// writes that vector's registers of tiles and of column slices.
-    ByVectors {
-        axis: AxisId,
+    /// For the ends of a thread's whole row, and for each of its vectors that exists, by straight-line code: what is inside reads and
+    /// writes those registers of tiles and of column slices.
+    ByParts {
         layout: LayoutId,
         body: Vec<Stmt>,
     },
@@ -469,7 +484,7 @@ impl Stmt {
             Stmt::For { body, .. }
             | Stmt::If { body, .. }
             | Stmt::ByColumns { body, .. }
-            | Stmt::ByVectors { body, .. }
+            | Stmt::ByParts { body, .. }
             | Stmt::Panels { body, .. } => vec![body],
             Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
             Stmt::JoinParts { leaving, .. } => vec![leaving],

@@ -92,7 +92,7 @@ impl Pass<'_> {
         for stmt in body {
             // Before a condition rather than under it, and once before all panels, so that what follows need not repeat it.
             let scope = match stmt {
-                Stmt::If { .. } | Stmt::ByColumns { .. } | Stmt::ByVectors { .. } | Stmt::Where { .. } => {
+                Stmt::If { .. } | Stmt::ByColumns { .. } | Stmt::ByParts { .. } | Stmt::Where { .. } => {
                     self.scope_inside(stmt, state)
                 }
                 Stmt::Panels { .. } => self.scope_inside(stmt, state).filter(|scope| *scope == Scope::Tile),
@@ -136,8 +136,8 @@ impl Pass<'_> {
                     let body = self.walk_branch(body, state);
                     Stmt::ByColumns { columns: columns.clone(), axis: *axis, layout: *layout, body }
                 }
-                Stmt::ByVectors { axis, layout, body } => {
-                    Stmt::ByVectors { axis: *axis, layout: *layout, body: self.walk_branch(body, state) }
+                Stmt::ByParts { layout, body } => {
+                    Stmt::ByParts { layout: *layout, body: self.walk_branch(body, state) }
                 }
                 Stmt::Where { condition, body, otherwise } => self.walk_ways(*condition, body, otherwise, state),
                 _ => {

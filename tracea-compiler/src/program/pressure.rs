@@ -112,7 +112,7 @@ impl Values<'_> {
                     self.parts.insert(*target, if halves { 2 * panels } else { panels });
                 }
                 (Stmt::Panels { count, body, .. }, _) => self.find_parts(body, Some(*count)),
-                (Stmt::ByVectors { layout, body, .. }, _) => {
+                (Stmt::ByParts { layout, body }, _) => {
                     let layout = self.program.layout(*layout);
                     self.find_parts(body, Some(layout.size() / layout.vec()));
                 }
@@ -144,7 +144,7 @@ impl Values<'_> {
                     }
                 }
                 // Straight-line code: of what comes from before, a panel's registers are free once they are read.
-                Stmt::Panels { body, .. } | Stmt::ByVectors { body, .. } => live = self.live_before(body, live, peak),
+                Stmt::Panels { body, .. } | Stmt::ByParts { body, .. } => live = self.live_before(body, live, peak),
                 _ => self.step_back(stmt, &mut live, peak),
             }
         }
@@ -192,7 +192,7 @@ impl Values<'_> {
             Domain::Rows(id) => layout(id).row_size(),
             // Of a column slice, values are read where their elements are, some at a time.
             Domain::Cols(id) => match (layout(id).kind, layout(id).col_size()) {
-                (LayoutKind::Blocked { .. }, slots) => slots.min(8),
+                (LayoutKind::Blocked { .. } | LayoutKind::WholeRows { .. }, slots) => slots.min(8),
                 (LayoutKind::Mma16816 { .. }, slots @ ..=16) => slots,
                 (LayoutKind::Mma16816 { .. }, slots) => (slots / 2).max(16),
             },

@@ -94,6 +94,7 @@ impl Program {
                     write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?
                 }
                 Stmt::FindSkew { row, .. } => write!(f, "find skew of {}", self.names.tensors[row.tensor.index()])?,
+                Stmt::FindParts { row, .. } => write!(f, "find parts of {}", self.names.tensors[row.tensor.index()])?,
                 Stmt::Copy(copy) => {
                     write!(f, "copy {} <- {}", self.shared(copy.shared).name, self.access(&copy.source))?
                 }
@@ -222,8 +223,8 @@ impl Program {
                     self.stmts(f, body, depth + 1)?;
                     continue;
                 }
-                Stmt::ByVectors { axis, body, .. } => {
-                    writeln!(f, "by vectors along {}", self.names.axes[axis.index()])?;
+                Stmt::ByParts { body, .. } => {
+                    writeln!(f, "by parts")?;
                     self.stmts(f, body, depth + 1)?;
                     continue;
                 }

@@ -32,7 +32,7 @@ const LANES: u32 = 128;
 /// Cycles between two instructions of a warp that runs alone: most wait for the one before.
 const ALONE: u32 = 3;
 /// Of an element of a slice that lies across chunks of memory: its way through shared memory.
-const KEPT_SLICE: u32 = 7;
+const KEPT_SLICE: u32 = 3;
 /// Instructions of a thread beside those for elements: where its rows begin, its part in reductions.
 const ONCE: u32 = 200;
 /// A tile's way from memory, where nothing has brought it before.

@@ -21,6 +21,15 @@ pub fn blocked(rows: u32, cols: u32, threads: u32, warps: u32, widest: u32) -> O
     None
 }
 
+/// The same where each row of threads holds one row of the tile.
+pub fn whole_rows(rows: u32, cols: u32, threads: u32, widest: u32) -> Option<(u32, u32, u32)> {
+    let threads_n = threads / rows;
+    let shared = threads.is_multiple_of(rows) && threads_n.is_power_of_two() && cols.is_multiple_of(threads_n);
+    let vec =
+        (0..4).rev().map(|bit| 1 << bit).find(|vec| *vec <= widest && (cols / threads_n.max(1)).is_multiple_of(*vec));
+    vec.filter(|_| shared).map(|vec| (rows, threads_n, vec))
+}
+
 /// A thread grid for exact products: as square as it goes, so that a thread reads few operands for its products.
 pub fn product(rows: u32, cols: u32, threads: u32) -> Option<(u32, u32, u32)> {
     (0..11)
@@ -34,7 +43,7 @@ pub fn product(rows: u32, cols: u32, threads: u32) -> Option<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{blocked, product};
+    use super::{blocked, product, whole_rows};
     use proptest::prelude::*;
 
     #[test]
@@ -60,6 +69,14 @@ mod tests {
     #[test]
     fn too_small_a_tile_has_no_layout() {
         assert_eq!(blocked(1, 16, 256, 1, 8), None);
+    }
+
+    #[test]
+    fn whole_rows_have_a_row_of_threads_each() {
+        assert_eq!(whole_rows(4, 1024, 128, 8), Some((4, 32, 8)));
+        assert_eq!(whole_rows(16, 256, 128, 8), Some((16, 8, 8)));
+        assert_eq!(whole_rows(1, 4096, 128, 4), Some((1, 128, 4)));
+        assert_eq!(whole_rows(3, 1024, 128, 8), None);
     }
 
     #[test]

@@ -83,11 +83,12 @@ pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sc
 }
 
 /// Vectors of 8 elements of a row that a thread has registers for.
-const VECTORS: u32 = 5;
+const VECTORS: u32 = 4;
 
-/// Columns of which all threads of a row have one vector, where rows are taken whole along the axis.
+/// Columns of which all threads of a row have one vector, where rows are taken whole along the axis, and its share of those at the ends.
 pub fn columns_of_a_vector(schedule: &Schedule, whole: AxisId) -> u32 {
-    schedule.blocks[whole.index()].unwrap_or(1).div_ceil(VECTORS)
+    const MOST_AT_ENDS: u32 = 7;
+    (schedule.blocks[whole.index()].unwrap_or(1) + MOST_AT_ENDS).div_ceil(VECTORS)
 }
 
 /// The same kernel for rows that threads have registers for: a warp to a row, all threads, and twice as many; of short rows, several to a

@@ -6,7 +6,7 @@ use super::check::{Sizes, Tensors};
 use super::copies::{Copied, Copies};
 use super::merged::{Gapless, Merged};
 use super::params::{Shares, blocks, shared_bytes, tile_count};
-use super::skew::{Skews, are_ragged};
+use super::skew::{Skews, are_ragged, has_room};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::plan::{GridAxis, KernelDef, Split, Variant};
 
@@ -99,7 +99,7 @@ pub(super) fn prediction(
     operands: &Operands<'_>,
 ) -> Option<Prediction> {
     let Operands { kernel, tensors, alignments, gapless, skews, may_copy } = *operands;
-    if !skews.serve(variant) || !skews.have_room(variant, sizes) {
+    if !skews.serve(variant) || !has_room(variant, sizes) {
         return None;
     }
     let merged = Merged::of(kernel, variant, sizes, &gapless);
@@ -499,14 +499,14 @@ mod tests {
         assert!(cycles(&SKEWED, 4097, 7) < cycles(&ROWS, 4097, 7), "an end that cuts a vector");
         assert!(cycles(&SKEWED, 4096, 0) > cycles(&ROWS, 4096, 0));
         const WHOLE: Variant = Variant {
-            longest: Some(GridAxis { dims: &[2], block: 5120 }),
+            longest: Some(GridAxis { dims: &[2], block: 4103 }),
             cost: Cost { steps: &[StepCost { latency: 2000, work: 400, over: &[] }], ..ROWS.cost },
             ..SKEWED
         };
         assert!(cycles(&WHOLE, 4097, 0) < cycles(&SKEWED, 4097, 0));
         assert!(cycles(&WHOLE, 4096, 0) < cycles(&SKEWED, 4096, 0), "registers hold aligned rows as well");
-        assert!(said(&WHOLE, [4096, 4096, 5113], 0, true).is_some());
-        assert!(said(&WHOLE, [4096, 4096, 5114], 0, true).is_none(), "rows that have no registers left");
+        assert!(said(&WHOLE, [4096, 4096, 4103], 0, true).is_some());
+        assert!(said(&WHOLE, [4096, 4096, 4104], 0, true).is_none(), "rows that have no registers left");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
 use super::params::Shares;
 use super::run::Checks;
-use super::skew::Skews;
+use super::skew::{Skews, has_room};
 use crate::cuda::Gpu;
 use crate::error::{Error, Result};
 use crate::plan::{Instance, KernelDef, Key, Variant};
@@ -82,11 +82,9 @@ impl Launch<'_> {
         if !skews.serve(variant) {
             return Error::NotAlike { schedule, tensors: names(&mut variant.skewed.iter().copied()) };
         }
-        if let (Some(axis), Some(longest)) = (&variant.longest, skews.longest(variant))
-            && !skews.have_room(variant, sizes)
-        {
+        if let Some(axis) = variant.longest.filter(|_| !has_room(variant, sizes)) {
             let given = axis.dims.iter().map(|dim| sizes.get(*dim)).product();
-            return Error::TooLong { schedule, most: longest as usize, given };
+            return Error::TooLong { schedule, most: axis.block as usize, given };
         }
         Error::NotCopied { schedule, tensors: names(&mut variant.relaid.iter().map(|relaid| relaid.tensor)) }
     }

@@ -30,19 +30,11 @@ impl Skews {
         let first = skews.next();
         skews.all(|skew| Some(skew) == first)
     }
+}
 
-    /// How many elements the longest rows have that the variant takes: what may lie before them in a chunk takes room too.
-    pub fn longest(&self, variant: &Variant) -> Option<u64> {
-        let aligned = variant.skewed.iter().all(|tensor| self.0.get(*tensor) == Some(&0));
-        let before = if aligned { 0 } else { CHUNK as u64 - 1 };
-        variant.longest.map(|axis| u64::from(axis.block).saturating_sub(before))
-    }
-
-    /// Whether it takes these.
-    pub fn have_room(&self, variant: &Variant, sizes: &Sizes) -> bool {
-        let axis = variant.longest.zip(self.longest(variant));
-        axis.is_none_or(|(axis, longest)| sizes.product(axis.dims) <= longest)
-    }
+/// Whether the variant takes rows as long as these.
+pub(super) fn has_room(variant: &Variant, sizes: &Sizes) -> bool {
+    variant.longest.is_none_or(|axis| sizes.product(axis.dims) <= u64::from(axis.block))
 }
 
 fn skew_of(tensor: &RawTensor) -> u32 {
@@ -98,21 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_begin_inside_a_chunk_leave_less_room() {
-        const WHOLE: Variant = Variant { longest: Some(GridAxis { dims: &[1], block: 320 }), ..BOTH };
-        let longest = |columns, stride| {
-            let layout = Layout::strided(&[8, columns], &[stride, 1]).unwrap();
-            let tensor =
-                RawTensor::borrowing(Dtype::F16, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu());
-            let mut tensors = Tensors::new();
-            [&tensor, &tensor].into_iter().for_each(|tensor| tensors.push(tensor));
-            let skews = Skews::of(&tensors);
-            (skews.longest(&WHOLE), skews.have_room(&WHOLE, &Sizes::of(&[8, columns])))
-        };
-        assert_eq!(longest(320, 320), (Some(320), true));
-        assert_eq!(longest(313, 313), (Some(313), true));
-        assert_eq!(longest(314, 314), (Some(313), false));
-        assert_eq!(longest(314, 320), (Some(320), true));
+    fn rows_are_taken_up_to_the_longest() {
+        const WHOLE: Variant = Variant { longest: Some(GridAxis { dims: &[1], block: 263 }), ..BOTH };
+        assert_eq!([263, 264].map(|columns| has_room(&WHOLE, &Sizes::of(&[8, columns]))), [true, false]);
+        assert!(has_room(&BOTH, &Sizes::of(&[8, 264])));
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! Rows that threads hold whole: `whole_rows.cuh`.
+
+use super::access::LambdaParams;
+use super::{Emitter, TilePart};
+use crate::nest::AxisId;
+use crate::program::layout::{LayoutId, LayoutKind};
+use crate::program::shared::SharedId;
+use crate::program::{Access, AccessForm, Domain, Stmt, VarId, WholeRows};
+
+impl Emitter<'_> {
+    /// The rows, where the axis is the one along which they are whole.
+    fn whole_along(&self, axis: AxisId) -> Option<&WholeRows> {
+        self.program.whole.as_ref().filter(|whole| whole.axis == axis)
+    }
+
+    pub(super) fn find_parts(&mut self, layout: LayoutId, row: &Access) {
+        let (Some(whole), AccessForm::Scattered { rows, .. }) = (&self.program.whole, row.form) else { return };
+        let head = format!("const RowParts {} = parts_of<{}>(", whole.name, self.program.layout(layout).name);
+        let tail = format!(", {});", self.limit(whole.axis));
+        self.lambda(row, rows, None, &head, &tail, false, LambdaParams::Row);
+    }
+
+    pub(super) fn by_parts(&mut self, layout: LayoutId, body: &[Stmt]) {
+        let Some(whole) = &self.program.whole else { return };
+        let (layout, parts) = (&self.program.layout(layout).name, &whole.name);
+        self.out.line(format!("by_parts<{layout}>({parts}, [&](auto slots) {{"));
+        self.out.indent();
+        self.part = Some(TilePart::Slots);
+        self.stmts(body);
+        self.part = None;
+        self.out.dedent();
+        self.out.line("});");
+    }
+
+    /// The last of a function's arguments, where it is to go by some slots only.
+    pub(super) fn slots_meant(&self) -> &'static str {
+        if matches!(self.part, Some(TilePart::Slots)) { ", slots" } else { "" }
+    }
+
+    /// Where the element of a register is along the axis, counted from the row's first vector.
+    pub(super) fn column_of_row(&self, axis: AxisId, domain: Domain) -> Option<String> {
+        let whole = self.whole_along(axis)?;
+        let (Domain::Tile(id) | Domain::Cols(id)) = domain else { return None };
+        let layout = self.program.layout(id);
+        let is_whole = layout.col_axis == axis && matches!(layout.kind, LayoutKind::WholeRows { .. });
+        is_whole.then(|| format!("{}::col(reg, {})", layout.name, whole.name))
+    }
+
+    pub(super) fn load_whole(&mut self, target: VarId, source: &Access) -> bool {
+        let (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) = (self.program.var(target).domain, source.form)
+        else {
+            return false;
+        };
+        let Some(whole) = self.whole_along(cols) else { return false };
+        let head = format!("load_whole<{}>({}, ", self.program.layout(id).name, self.program.var(target).name);
+        let tail = format!(", {});", whole.name);
+        self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+        true
+    }
+
+    pub(super) fn keep_slice(&mut self, name: &str, source: &Access, shared: SharedId, layout: LayoutId) {
+        let Some(whole) = &self.program.whole else { return };
+        let (layout, kept) = (&self.program.layout(layout).name, &self.program.shared(shared).name);
+        let (head, tail) =
+            (format!("const auto {name} = keep_slice<{layout}>({kept}, "), format!(", {});", whole.name));
+        self.lambda(source, None, None, &head, &tail, false, LambdaParams::Row);
+    }
+
+    pub(super) fn load_slice(&mut self, target: VarId, name: &str, shared: SharedId, layout: LayoutId) {
+        let Some(whole) = &self.program.whole else { return };
+        let (layout, kept) = (&self.program.layout(layout).name, &self.program.shared(shared).name);
+        let (target, parts, slots) = (&self.program.var(target).name, &whole.name, self.slots_meant());
+        self.out.line(format!("load_slice<{layout}>({target}, {kept}, {name}, {parts}{slots});"));
+    }
+
+    pub(super) fn store_whole(&mut self, value: VarId, target: &Access) -> bool {
+        let (Domain::Tile(id), AccessForm::Contiguous { rows, cols }) = (self.program.var(value).domain, target.form)
+        else {
+            return false;
+        };
+        let Some(whole) = self.whole_along(cols) else { return false };
+        let ty = self.nest.tensor(target.tensor).dtype.cuda();
+        let (layout, value) = (&self.program.layout(id).name, &self.program.var(value).name);
+        let head = format!("store_whole<{layout}, {ty}>({value}, ");
+        let tail = format!(", {}{});", whole.name, self.slots_meant());
+        self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
+        true
+    }
+
+    /// Gives elements past a row's ends a value, where the axis is that of whole rows.
+    pub(super) fn mask_ends(&mut self, target: VarId, axis: AxisId, value: &str) -> bool {
+        let (Domain::Tile(id), Some(whole)) = (self.program.var(target).domain, self.whole_along(axis)) else {
+            return false;
+        };
+        let (layout, target) = (&self.program.layout(id).name, &self.program.var(target).name);
+        self.out.line(format!("mask_ends<{layout}>({target}, {}, {value}{});", whole.name, self.slots_meant()));
+        true
+    }
+}
