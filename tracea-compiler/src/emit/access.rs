@@ -94,8 +94,8 @@ impl Emitter<'_> {
     /// From what this thread keeps, as far as rows are kept.
     pub fn load_kept(&mut self, target: VarId, source: &Access, kept: &Kept) {
         let AccessForm::Contiguous { cols, .. } = source.form else { return };
-        let id = match kept {
-            Kept::Rows(id) => *id,
+        let (id, surely) = match kept {
+            Kept::Rows { tile, surely } => (*tile, *surely),
             Kept::Slot { stream, layout, slot } => {
                 let (slot, ends) = self.slot_of(*stream, slot);
                 return self.load_from_kept(target, source, *layout, &slot, Some(&ends));
@@ -104,9 +104,12 @@ impl Emitter<'_> {
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let at = self.kept_column(&self.start(cols));
+        let block = self.kept_block(tile, &at);
+        if surely {
+            return self.load_from_kept(target, source, tile.layout, &block, tile.once.then_some(""));
+        }
         self.out.line(format!("if ({at} < {}) {{", rows.columns));
         self.out.indent();
-        let block = self.kept_block(tile, &at);
         self.load_from_kept(target, source, tile.layout, &block, tile.once.then_some(""));
         self.out.dedent();
         self.out.line("} else {");
@@ -134,8 +137,8 @@ impl Emitter<'_> {
     pub fn keep(&mut self, kept: &Kept, source: &Access) {
         let AccessForm::Contiguous { rows, cols } = source.form else { return };
         let (layout, block, once) = match kept {
-            Kept::Rows(id) => {
-                let Some(tile) = self.program.kept(*id) else { return };
+            Kept::Rows { tile, .. } => {
+                let Some(tile) = self.program.kept(*tile) else { return };
                 let block = self.kept_block(tile, &self.kept_column(&self.start(cols)));
                 (tile.layout, block, tile.once.then(String::new))
             }

@@ -8,6 +8,7 @@
 //! for j0 in 0..j_edge { the body, where all of the block exists }
 //! if j_edge < N { the body at j0 = j_edge, masked }
 //! ```
+//! Of rows that are kept, the first loop is over the blocks that are, and another one, masked, over all that is left.
 
 use super::Lowering;
 use super::analysis::is_tiled;
@@ -37,25 +38,35 @@ impl Lowering<'_> {
         let (from, until) = self.plain_range(level);
         let edge = self.names.fresh(&format!("{stem}_edge"));
         let last = IntText::Quotient(Box::new(until.clone()), Divisor::Const(i64::from(block))).times(block);
-        let value = match &from {
-            IntText::Const(0) => last,
-            from => IntText::Max(Box::new(from.clone()), Box::new(last)),
+        let kept = self.kept_from_the_first(level.inner).filter(|_| from == IntText::Const(0));
+        let value = match (&from, &kept) {
+            (_, Some(kept)) => IntText::Min(Box::new(last), Box::new(IntText::name(kept))),
+            (IntText::Const(0), None) => last,
+            (from, None) => IntText::Max(Box::new(from.clone()), Box::new(last)),
         };
         self.out.push(Stmt::Let { name: edge.clone(), value });
 
         let (vars, masked) = (self.vars.clone(), self.masked.clone());
         self.inside.insert(axis);
+        self.surely_kept = kept.is_some();
         let body = self.nested(|this| this.step(level, running));
+        self.surely_kept = false;
         self.inside.remove(&axis);
         (self.vars, self.masked) = (vars, masked);
-        self.out.push(Stmt::For {
+        let walk = |from: IntText, until: IntText, body: Vec<Stmt>| Stmt::For {
             var: format!("{stem}0"),
             from,
-            until: IntText::name(&edge),
+            until,
             step: IntText::Const(block.into()),
             unroll: false,
-            body: body?,
-        });
+            body,
+        };
+        self.out.push(walk(from, IntText::name(&edge), body?));
+        if kept.is_some() {
+            let body = self.nested(|this| this.step(level, running))?;
+            self.out.push(walk(IntText::name(&edge), until, body));
+            return Ok(());
+        }
 
         let body = self.nested(|this| {
             this.out.push(Stmt::Let { name: format!("{stem}0"), value: IntText::name(&edge) });

@@ -50,7 +50,8 @@ impl Lowering<'_> {
             let like_first = self.nest.axis(read.axis).extent == *extent
                 && self.schedule.blocks[read.axis.index()] == Some(first_block);
             if like_first {
-                values.extend(group.iter().map(|read| (read.value, Kept::Rows(KeptId(tiles.len())))));
+                let kept = Kept::Rows { tile: KeptId(tiles.len()), surely: false };
+                values.extend(group.iter().map(|read| (read.value, kept.clone())));
                 let tensor = self.nest.tensor(read.tensor);
                 let name = self.names.fresh(&format!("{}_kept", tensor.name));
                 tiles.push(KeptTile { name, dtype: tensor.dtype, layout: read.layout, once: group.len() == 1 });
@@ -75,7 +76,7 @@ impl Lowering<'_> {
         let rows = rows.clone();
         let outer = std::mem::take(&mut self.out);
         for at in 0..rows.tiles.len() {
-            let kept = Kept::Rows(KeptId(at));
+            let kept = Kept::Rows { tile: KeptId(at), surely: false };
             let first = self.kept_values.iter().find(|(_, id)| *id == kept).map(|(value, _)| *value);
             let Some(Op::Load { tensor, index }) = first.map(|value| &self.nest.value(value).op) else { continue };
             let layout = self.program.layout(rows.tiles[at].layout);
@@ -107,6 +108,25 @@ impl Lowering<'_> {
             body,
         });
         self.awaited = Some((axis, until));
+    }
+
+    /// How many columns of what the loop reads are kept, where it walks all of them from the first on.
+    pub fn kept_from_the_first(&self, inner: &Loop) -> Option<String> {
+        let reads_kept = inner.body.stmts.iter().any(|stmt| {
+            let NestStmt::Value(value) = stmt else { return false };
+            self.kept_values.iter().any(|(kept, place)| kept == value && matches!(place, Kept::Rows { .. }))
+        });
+        let rows = self.program.kept.as_ref().filter(|rows| reads_kept && rows.origin.is_none())?;
+        Some(rows.columns.clone())
+    }
+
+    /// Where a value is kept that a step loads.
+    pub fn place_kept(&self, id: ValueId) -> Option<Kept> {
+        let (_, place) = self.kept_values.iter().find(|(value, _)| *value == id)?;
+        Some(match place {
+            Kept::Rows { tile, .. } => Kept::Rows { tile: *tile, surely: self.surely_kept },
+            other => other.clone(),
+        })
     }
 
     /// At the beginning of a step of the first loop that reads what is kept: the later blocks are still on their way.
@@ -194,9 +214,15 @@ mod tests {
         let of_x: Vec<&str> = lines.iter().map(String::as_str).filter(|line| line.contains("x by rows")).collect();
         let (keeps, loads): (Vec<&str>, Vec<&str>) = of_x.iter().partition(|line| line.starts_with("keep"));
         assert_eq!(keeps, ["keep x_kept <- x by rows"]);
-        // Two loops, each with an edge.
+        // Two loops, each over what is kept and over the rest.
+        let (surely, perhaps) = ("x by rows kept in x_kept", "x by rows or x_kept");
         assert_eq!(loads.len(), 4, "{loads:?}");
-        assert!(loads.iter().all(|load| load.ends_with("x by rows or x_kept")), "{loads:?}");
+        assert!(
+            [surely, perhaps, surely, perhaps].iter().zip(&loads).all(|(end, load)| load.ends_with(end)),
+            "{loads:?}"
+        );
+        let text = cuda(rows(quote!(), centred()));
+        assert!(text.contains("j_edge = min((N / 512) * 512, j_kept);"), "{text}");
         assert!(!lines.contains(&"barrier".to_string()), "a thread reads what it kept itself: {lines:?}");
     }
 

@@ -424,6 +424,8 @@ struct Lowering<'a> {
     split_range: Option<(String, String)>,
     /// Loads that read what threads keep.
     kept_values: Vec<(ValueId, program::Kept)>,
+    /// Whether all is kept that a step reads of kept rows.
+    surely_kept: bool,
     /// The axis of the loop that is the first to read what is kept, and where that ends.
     awaited: Option<(AxisId, program::IntText)>,
     scratch: u32,
@@ -463,6 +465,7 @@ impl<'a> Lowering<'a> {
             folds: Vec::new(),
             split_range: None,
             kept_values: Vec::new(),
+            surely_kept: false,
             awaited: None,
             scratch: 0,
             turns: false,

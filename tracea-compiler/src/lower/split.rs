@@ -195,11 +195,14 @@ impl Lowering<'_> {
                 Domain::Cols(id) => (Part::Registers, layout(id).col_size() * self.program.threads),
             };
             only_slices &= part != Part::Registers;
-            if let Domain::Rows(id) | Domain::Cols(id) = domain {
-                // Threads that hold the same one pass their shares between warps.
-                let layout = self.program.layout(id);
-                let (down, across) = (layout.parts_along_rows() * layout.cols, layout.parts_along_cols() * layout.rows);
-                self.scratch = self.scratch.max(4 * down.max(across));
+            // Threads that hold the same one pass their shares between warps.
+            let (warps, each) = match domain {
+                Domain::Rows(id) => (layout(id).parts_along_cols(), layout(id).rows),
+                Domain::Cols(id) => (layout(id).parts_along_rows(), layout(id).cols),
+                Domain::Tile(_) | Domain::Once => (1, 0),
+            };
+            if warps > 1 {
+                self.scratch = self.scratch.max(4 * warps * each);
             }
             values.push((*var, *op, part, split.floats));
             split.floats += floats.next_multiple_of(4);

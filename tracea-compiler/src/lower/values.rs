@@ -244,7 +244,7 @@ impl Lowering<'_> {
             Domain::Once => self.access(tensor, index, None, None),
         };
         self.note_loaded(target, &source);
-        let kept = self.kept_values.iter().find(|(value, _)| *value == id).map(|(_, kept)| kept.clone());
+        let kept = self.place_kept(id);
         let natural = self.program.var(target).domain == self.domain(id);
         let read = Stmt::Load { target, source, kept: kept.filter(|_| natural) };
         match self.fetch_of(id).filter(|_| natural) {

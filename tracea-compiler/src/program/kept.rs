@@ -39,8 +39,8 @@ pub struct KeptId(pub usize);
 /// Where a thread keeps its elements of a tile that it will load.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kept {
-    /// Among the rows that loops walk through.
-    Rows(KeptId),
+    /// Among the rows that loops walk through: as far as they are kept, or where all of a step is.
+    Rows { tile: KeptId, surely: bool },
     /// In the slot of a stream, until the step that loads it.
     Slot { stream: SharedId, layout: LayoutId, slot: IntText },
     /// A column slice along whole rows, which all threads keep together; `name` says what each has of it, and where.

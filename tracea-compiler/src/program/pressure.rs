@@ -190,9 +190,10 @@ impl Values<'_> {
         let slots = match var.domain {
             Domain::Tile(layout_id) => layout(layout_id).size().div_ceil(*self.parts.get(&id).unwrap_or(&1)),
             Domain::Rows(id) => layout(id).row_size(),
-            // Of a column slice, values are read where their elements are, some at a time.
+            // Of a column slice, values are read where their elements are, some at a time; halves of it come together.
             Domain::Cols(id) => match (layout(id).kind, layout(id).col_size()) {
-                (LayoutKind::Blocked { .. } | LayoutKind::WholeRows { .. }, slots) => slots.min(8),
+                (LayoutKind::Blocked { .. }, slots) => slots.min(8).max(slots / 2),
+                (LayoutKind::WholeRows { .. }, slots) => slots.min(8),
                 (LayoutKind::Mma16816 { .. }, slots @ ..=16) => slots,
                 (LayoutKind::Mma16816 { .. }, slots) => (slots / 2).max(16),
             },

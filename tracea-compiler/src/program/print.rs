@@ -51,7 +51,7 @@ impl fmt::Display for Program {
 impl Program {
     fn kept_name(&self, kept: Option<&Kept>) -> &str {
         match kept {
-            Some(Kept::Rows(id)) => self.kept(*id).map_or("", |tile| &tile.name),
+            Some(Kept::Rows { tile, .. }) => self.kept(*tile).map_or("", |tile| &tile.name),
             Some(Kept::Slot { stream: shared, .. } | Kept::Slice { shared, .. }) => &self.shared(*shared).name,
             None => "",
         }
@@ -134,8 +134,8 @@ impl Program {
                 Stmt::Load { target, source, kept } => {
                     write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?;
                     match kept {
-                        Some(Kept::Rows(_)) => write!(f, " or {}", self.kept_name(kept.as_ref()))?,
-                        Some(Kept::Slot { .. } | Kept::Slice { .. }) => {
+                        Some(Kept::Rows { surely: false, .. }) => write!(f, " or {}", self.kept_name(kept.as_ref()))?,
+                        Some(Kept::Rows { .. } | Kept::Slot { .. } | Kept::Slice { .. }) => {
                             write!(f, " kept in {}", self.kept_name(kept.as_ref()))?
                         }
                         None => {}

@@ -32,7 +32,7 @@ const LANES: u32 = 128;
 /// Cycles between two instructions of a warp that runs alone: most wait for the one before.
 const ALONE: u32 = 3;
 /// Of an element of a slice that lies across chunks of memory: its way through shared memory.
-const KEPT_SLICE: u32 = 3;
+const KEPT_SLICE: u32 = 4;
 /// Instructions of a thread beside those for elements: where its rows begin, its part in reductions.
 const ONCE: u32 = 200;
 /// A tile's way from memory, where nothing has brought it before.
@@ -123,7 +123,10 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
 fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
     let mut cost = Cost { once: START, resident: pressure::likely_resident(program), ..Cost::default() };
-    add_block(nest, schedule, &nest.body, &mut Vec::new(), &mut cost);
+    // What comes some steps ahead of its use is there when it is read.
+    let streamed = program.shared.iter().any(|shared| shared.private && shared.stages > 1);
+    let memory = if streamed { 0 } else { MEMORY / 2 };
+    add_block(nest, schedule, &nest.body, memory, &mut Vec::new(), &mut cost);
     cost.steps.push(StepCost { latency: 0, work: schedule.threads() * ONCE / LANES, over: Vec::new() });
     cost
 }
@@ -133,7 +136,7 @@ fn rows_of_threads(nest: &Nest, schedule: &Schedule) -> u32 {
     if schedule.whole.is_some() { rows() } else { schedule.warps.0 }
 }
 
-fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<AxisId>, cost: &mut Cost) {
+fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, memory: u32, loops: &mut Vec<AxisId>, cost: &mut Cost) {
     // Of rows that are taken whole, threads work on the vectors that there are.
     let vectors = schedule.whole.map(|axis| (axis, variants::columns_of_a_vector(schedule, axis)));
     let (mut instructions, mut of_a_vector, mut loads) = (0u32, 0u32, false);
@@ -164,7 +167,7 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<Axi
             }
             Stmt::Loop(inner) => {
                 loops.push(inner.axis);
-                add_block(nest, schedule, &inner.body, loops, cost);
+                add_block(nest, schedule, &inner.body, memory, loops, cost);
                 loops.pop();
             }
             Stmt::Store { .. } => {}
@@ -176,7 +179,7 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, loops: &mut Vec<Axi
         cost.steps.push(StepCost { latency: alone(of_a_vector), work: of_a_vector / LANES, over });
     }
     if instructions > 0 || loads {
-        let latency = alone(instructions) + if loads { MEMORY / 2 } else { 0 };
+        let latency = alone(instructions) + if loads { memory } else { 0 };
         cost.steps.push(StepCost { latency, work: instructions / LANES, over: over(nest, schedule, loops) });
     }
 }
