@@ -958,9 +958,9 @@ void test_transpose(const string& name, const vector<std::pair<Strided, int>>& t
         for (int plane = 0; plane < planes; ++plane) {
             int first = tensor.first, rest = plane;
             for (size_t axis = sizes.size() - 1; axis-- > 0; rest /= sizes[axis]) first += rest % sizes[axis] * strides[axis];
-            for (int row = 0; row < rows; ++row) {
+            for (int row = 0; row < pitch; ++row) {
                 for (int col = 0; col < columns; ++col) {
-                    copy[(plane * columns + col) * pitch + row] = source[first + row * tensor.strides[last] + col];
+                    copy[(plane * columns + col) * pitch + row] = row < rows ? source[first + row * tensor.strides[last] + col] : 0.0f;
                 }
             }
         }
