@@ -176,8 +176,8 @@ struct Blocked {
     static constexpr int row_size = ROWS / THREADS_M, col_size = COLS / THREADS_N, size = row_size * col_size;
     static constexpr int vec = VEC, lanes_along = THREADS_N < 32 ? THREADS_N : 32;
 
-    static __device__ __forceinline__ int thread_m() { return static_cast<int>(threadIdx.x / THREADS_N); }
-    static __device__ __forceinline__ int thread_n() { return static_cast<int>(threadIdx.x % THREADS_N); }
+    static __device__ __forceinline__ int thread_m() { return static_cast<int>(threadIdx.x) / THREADS_N; }
+    static __device__ __forceinline__ int thread_n() { return static_cast<int>(threadIdx.x) % THREADS_N; }
 
     static __device__ __forceinline__ constexpr int row_slot(int r) { return r / col_size; }
     static __device__ __forceinline__ constexpr int col_slot(int r) { return r % col_size; }

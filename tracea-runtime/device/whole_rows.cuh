@@ -147,8 +147,9 @@ __device__ __forceinline__ void load_slice(E (&x)[L::col_size], const T* kept, c
         const T* const place = slice_of_row<L>(kept) + L::col_base() + L::col_offset(S::first);
 #pragma unroll
         for (int r = 0; r < S::count; r += C::count) {
-            // By selects: code for each shift would not stay in the instruction cache.
-            const auto v = bytes_from<C::element_bytes>(load_words<16>(place + r), load_words<16>(place + r + C::count), slice.past);
+            // By choices: code for each shift would not stay in the instruction cache.
+            const auto lower = load_words<16>(place + r), upper = load_words<16>(place + r + C::count);
+            const auto v = bytes_from<C::element_bytes, ByPermutation>(lower, upper, slice.past);
 #pragma unroll
             for (int i = 0; i < C::count; ++i) x[S::first + r + i] = to<E>(element<T>(v, i));
         }

@@ -48,8 +48,18 @@ __device__ __forceinline__ void store_words(void* pointer, const Words<BYTES>& v
     }
 }
 
+// One of two words. By a permutation it is an instruction, and a register for which; by a condition it may become two moves.
+struct ByCondition {
+    static __device__ __forceinline__ unsigned either(bool upper, unsigned a, unsigned b) { return upper ? b : a; }
+};
+struct ByPermutation {
+    static __device__ __forceinline__ unsigned either(bool upper, unsigned a, unsigned b) {
+        return __byte_perm(a, b, upper ? 0x7654u : 0x3210u);
+    }
+};
+
 // Of two neighbouring vectors, a vector's worth from the byte at `first` on, which is a multiple of UNIT under BYTES.
-template <int UNIT, int BYTES>
+template <int UNIT, class Choice = ByCondition, int BYTES>
 __device__ __forceinline__ Words<BYTES> bytes_from(const Words<BYTES>& lower, const Words<BYTES>& upper, int first) {
     constexpr int words = BYTES / 4;
     unsigned word[2 * words];
@@ -58,15 +68,13 @@ __device__ __forceinline__ Words<BYTES> bytes_from(const Words<BYTES>& lower, co
         word[i] = lower.word[i];
         word[i + words] = upper.word[i];
     }
-    // Which of two words, as __byte_perm says it: an instruction each, where a condition may become two moves.
-    const auto either = [](int which) { return which ? 0x7654u : 0x3210u; };
     if constexpr (BYTES == 16) {
 #pragma unroll
-        for (int i = 0; i < words + 2; ++i) word[i] = __byte_perm(word[i], word[i + 2], either(first & 8));
+        for (int i = 0; i < words + 2; ++i) word[i] = Choice::either(first & 8, word[i], word[i + 2]);
     }
     if constexpr (UNIT < 8) {
 #pragma unroll
-        for (int i = 0; i < words + 1; ++i) word[i] = __byte_perm(word[i], word[i + 1], either(first & 4));
+        for (int i = 0; i < words + 1; ++i) word[i] = Choice::either(first & 4, word[i], word[i + 1]);
     }
     if constexpr (UNIT < 4) {
 #pragma unroll
