@@ -103,21 +103,6 @@ __device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Which 
     mask_before<L>(x, columns, E{});
 }
 
-// The elements of N vectors that lie across chunks, `past` bytes behind where the lower ones begin, to x. All of a row is as
-// far past a chunk, and which of two chunks an element is in costs nothing where that is a constant.
-template <class T, int BYTES, int N, class E, int SLOTS>
-__device__ __forceinline__ void elements_across(E (&x)[SLOTS], const Words<BYTES> (&lower)[N], const Words<BYTES> (&upper)[N], int past) {
-    constexpr int element_bytes = static_cast<int>(sizeof(T)), count = BYTES / element_bytes;
-    as_constant<element_bytes, BYTES>(past, [&](auto constant) {
-        constexpr int ahead = decltype(constant)::value / element_bytes;
-#pragma unroll
-        for (int s = 0; s < N * count; ++s) {
-            const int n = s / count, at = s % count + ahead;
-            x[s] = to<E>(at < count ? element<T>(lower[n], at) : element<T>(upper[n], at - count));
-        }
-    });
-}
-
 // A column slice of one row that begins anywhere: vectors lie across chunks, which are read that lie in the row.
 template <class L, class E, class Rows, class Which>
 __device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows source, Which columns) {
@@ -128,15 +113,17 @@ __device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows sourc
     const int past = past_chunk<C::bytes>(base), left = from.valid ? columns_left<L>(columns) : 0, before = columns_before<L>(columns);
     const auto* const chunk = reinterpret_cast<const unsigned char*>(base) - past;
     const auto both = [&](int offset) { return offset + 2 * C::count <= left && !(offset < L::vec && 0 < before); };
-    Words<C::bytes> lower[L::col_size / C::count], upper[L::col_size / C::count];
 #pragma unroll
     for (int n = 0; n < L::col_size / C::count; ++n) {
         const int offset = L::col_offset(n * C::count);
         const auto* const at = chunk + offset * C::element_bytes;
-        lower[n] = both(offset) ? load_words<C::bytes>(at) : Words<C::bytes>{};
-        upper[n] = both(offset) ? load_words<C::bytes>(at + C::bytes) : Words<C::bytes>{};
+        const auto lower = both(offset) ? load_words<C::bytes>(at) : Words<C::bytes>{};
+        const auto upper = both(offset) ? load_words<C::bytes>(at + C::bytes) : Words<C::bytes>{};
+        // By choices: code for each shift would not stay in the instruction cache.
+        const auto v = bytes_from<C::element_bytes, ByPermutation>(lower, upper, past);
+#pragma unroll
+        for (int i = 0; i < C::count; ++i) x[n * C::count + i] = to<E>(element<T>(v, i));
     }
-    elements_across<T>(x, lower, upper, past);
     if (holds_end<L, C::count>(columns)) {
 #pragma unroll
         for (int n = 0; n < L::col_size / C::count; ++n) {

@@ -86,28 +86,6 @@ __device__ __forceinline__ Words<BYTES> bytes_from(const Words<BYTES>& lower, co
     return v;
 }
 
-// A number that functions know by its type.
-template <int VALUE>
-struct Constant {
-    static constexpr int value = VALUE;
-};
-
-// Calls the body with what is known to be a multiple of UNIT, from FROM to under UNTIL, as a constant: code for each, and a few branches
-// to it.
-template <int UNIT, int UNTIL, int FROM = 0, class Body>
-__device__ __forceinline__ void as_constant(int value, Body body) {
-    if constexpr (UNTIL - FROM <= UNIT) {
-        body(Constant<FROM>{});
-    } else {
-        constexpr int middle = FROM + (UNTIL - FROM) / UNIT / 2 * UNIT;
-        if (value < middle) {
-            as_constant<UNIT, middle, FROM>(value, body);
-        } else {
-            as_constant<UNIT, UNTIL, middle>(value, body);
-        }
-    }
-}
-
 // The widest access that the alignment, the bytes at hand and the hardware allow; an element at least.
 __host__ __device__ constexpr int vector_bytes(int align, int available, int element) {
     int bytes = 16;

@@ -40,7 +40,7 @@ mod names;
 mod overlap;
 mod params;
 mod past_end;
-mod reductions;
+pub mod reductions;
 mod relaid;
 mod rings;
 mod roles;

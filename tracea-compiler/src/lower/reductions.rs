@@ -2,7 +2,7 @@
 
 use super::Lowering;
 use super::analysis::untransposed;
-use crate::nest::{AxisId, BinaryOp, Carried, Loop, Op, ReduceOp, ValueId};
+use crate::nest::{AxisId, BinaryOp, Carried, Loop, Nest, Op, ReduceOp, ValueId};
 use crate::program::{Along, Domain, Expr, Identity, Scalar, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
@@ -30,18 +30,12 @@ impl Lowering<'_> {
     }
 
     fn fold_of(&self, carried: &Carried, init: ValueId, target: VarId) -> Option<Fold> {
-        let Op::Binary(binary, a, b) = self.nest.value(carried.next).op else { return None };
-        let reduction = match (a == carried.head, b == carried.head) {
-            (true, false) => b,
-            (false, true) => a,
-            _ => return None,
-        };
+        let reduction = running_reduction(self.nest, carried)?;
         let Op::Reduce(op, input, axis) = self.nest.value(reduction).op else { return None };
-        let identity = match (op, binary) {
-            (ReduceOp::Sum, BinaryOp::Add) => 0.0,
-            (ReduceOp::Max, BinaryOp::Max) => f64::NEG_INFINITY,
-            (ReduceOp::Min, BinaryOp::Min) => f64::INFINITY,
-            _ => return None,
+        let identity = match op {
+            ReduceOp::Sum => 0.0,
+            ReduceOp::Max => f64::NEG_INFINITY,
+            ReduceOp::Min => f64::INFINITY,
         };
         let input = untransposed(self.nest, input);
         let Domain::Tile(layout) = self.domain(input) else { return None };
@@ -136,6 +130,19 @@ impl Lowering<'_> {
         };
         if parts > 1 { parts * results * 4 } else { 0 }
     }
+}
+
+/// The reduction that a running result takes up at each step by nothing but its own operation.
+pub fn running_reduction(nest: &Nest, carried: &Carried) -> Option<ValueId> {
+    let Op::Binary(binary, a, b) = nest.value(carried.next).op else { return None };
+    let reduction = match (a == carried.head, b == carried.head) {
+        (true, false) => b,
+        (false, true) => a,
+        _ => return None,
+    };
+    let Op::Reduce(op, ..) = nest.value(reduction).op else { return None };
+    let pairs = [(ReduceOp::Sum, BinaryOp::Add), (ReduceOp::Max, BinaryOp::Max), (ReduceOp::Min, BinaryOp::Min)];
+    pairs.contains(&(op, binary)).then_some(reduction)
 }
 
 fn identity(op: ReduceOp) -> Identity {

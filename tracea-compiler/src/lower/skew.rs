@@ -249,8 +249,9 @@ mod tests {
         assert_eq!(
             schedules,
             [
-                "sm_80, i = 4, j = 512, j = 512, warps = (4, 1), skewed rows",
-                "sm_80, i = 1, j = 2048, j = 2048, warps = (1, 4), skewed rows"
+                "sm_80, i = 1, j = 2048, j = 2048, warps = (1, 4), skewed rows",
+                "sm_80, i = 1, j = 4096, j = 4096, warps = (1, 8), skewed rows",
+                "sm_80, i = 1, j = 8192, j = 8192, warps = (1, 8), skewed rows"
             ]
         );
         for Variant { source, skewed, aligned, whole_vectors, .. } in &plans {
@@ -279,7 +280,7 @@ mod tests {
                 sums[i] = sum;
             },
         );
-        assert_eq!(plans.len(), 2);
+        assert_eq!(plans.len(), 3);
         assert!(plans[0].source.contains("mask_outside<IJTile>(value, columns, float{});"), "{}", plans[0].source);
         assert!(plans.iter().all(|plan| plan.split.is_none()), "parts would begin at other columns");
     }
@@ -290,10 +291,10 @@ mod tests {
         let loops = |item: TokenStream| {
             count(quote! { let mut sum = zeros::<f32>(i); tile!(for j in N { #item }); sums[i] = sum; })
         };
-        assert_eq!(loops(quote!(sum += x[(i, j)].to::<f32>().row_sum();)), 2);
+        assert_eq!(loops(quote!(sum += x[(i, j)].to::<f32>().row_sum();)), 3);
         assert_eq!(
             loops(quote!(sum += (x[(i, j)].to::<f32>() * z[(i, j)]).row_sum();)),
-            2,
+            3,
             "whatever their element types"
         );
         assert_eq!(loops(quote!(sum += x[(i, j + 1)].to::<f32>().row_sum();)), 0, "a neighbour");

@@ -192,6 +192,8 @@ impl Values<'_> {
             Domain::Rows(id) => layout(id).row_size(),
             // Of a column slice, values are read where their elements are, some at a time; halves of it come together.
             Domain::Cols(id) => match (layout(id).kind, layout(id).col_size()) {
+                // Where they lie across chunks, two for each vector come together.
+                (LayoutKind::Blocked { .. }, slots) if self.program.skew.is_some() => slots,
                 (LayoutKind::Blocked { .. }, slots) => slots.min(8).max(slots / 2),
                 (LayoutKind::WholeRows { .. }, slots) => slots.min(8),
                 (LayoutKind::Mma16816 { .. }, slots @ ..=16) => slots,

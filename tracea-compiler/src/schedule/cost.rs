@@ -8,7 +8,8 @@ use super::target::Pipeline;
 use super::{Schedule, cluster, variants};
 use crate::lower::analysis::{Facts, OperandSource, mentions};
 use crate::lower::extent_dims;
-use crate::nest::{AxisId, AxisKind, Block, Dtype, Nest, Op, Stmt};
+use crate::lower::reductions::running_reduction;
+use crate::nest::{AxisId, AxisKind, Block, Dtype, Loop, Nest, Op, Stmt, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Program, pressure};
 
@@ -18,7 +19,7 @@ const L2_BYTES: u32 = 70;
 const NARROW: u32 = 128;
 /// Starting a block: barriers, the first tile's latency.
 const START: u32 = 1500;
-/// Between two steps of a block on its own, unless products run on meanwhile: a wait for the slot, the first product's way through the
+/// Between two steps of a block on its own: unless products run on meanwhile, a wait for the slot and the first product's way through the
 /// tensor cores.
 const TURN: u32 = 100;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle.
@@ -37,6 +38,8 @@ const KEPT_SLICE: u32 = 4;
 const ONCE: u32 = 200;
 /// A tile's way from memory, where nothing has brought it before.
 const MEMORY: u32 = 800;
+/// A reduction that warps of a row pass to each other in each step.
+const EXCHANGE: u32 = 450;
 
 pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
     match facts.dots.is_empty() {
@@ -123,12 +126,52 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
 fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
     let mut cost = Cost { once: START, resident: pressure::likely_resident(program), ..Cost::default() };
-    // What comes some steps ahead of its use is there when it is read.
-    let streamed = program.shared.iter().any(|shared| shared.private && shared.stages > 1);
-    let memory = if streamed { 0 } else { MEMORY / 2 };
-    add_block(nest, schedule, &nest.body, memory, &mut Vec::new(), &mut cost);
+    let rows = Rows { nest, schedule, program };
+    if rows.come_first() {
+        cost.once += MEMORY;
+    }
+    add_block(&rows, &nest.body, &mut Vec::new(), &mut cost);
     cost.steps.push(StepCost { latency: 0, work: schedule.threads() * ONCE / LANES, over: Vec::new() });
     cost
+}
+
+struct Rows<'a> {
+    nest: &'a Nest,
+    schedule: &'a Schedule,
+    program: &'a Program,
+}
+
+impl Rows<'_> {
+    /// Whether threads wait for a whole row before the last of several passes; in an only pass they wait for it all along.
+    fn come_first(&self) -> bool {
+        self.program.kept.as_ref().is_some_and(|kept| kept.tiles.iter().any(|tile| !tile.once))
+    }
+
+    /// What a thread waits for in a step of the loop, or outside of loops, beside its own instructions.
+    fn waits(&self, inner: Option<&Loop>, block: &Block) -> u32 {
+        // What comes some steps ahead of its use is there when it is read.
+        if self.program.shared.iter().any(|shared| shared.private && shared.stages > 1) {
+            return 0;
+        }
+        let values = block.stmts.iter().filter_map(|stmt| match stmt {
+            Stmt::Value(id) => Some((*id, self.nest.value(*id))),
+            _ => None,
+        });
+        let loaded = values.clone().filter(|(_, value)| matches!(value.op, Op::Load { .. }));
+        let Some(inner) = inner else { return if loaded.count() > 0 { MEMORY / 2 } else { 0 } };
+        let arriving = loaded.map(|(_, value)| match value.ty.axes.len() {
+            0 => 0,
+            // Slices are in L2: other rows have had them.
+            1 => MEMORY / 2,
+            _ if self.come_first() => 0,
+            _ => MEMORY,
+        });
+        let running: Vec<ValueId> =
+            inner.carried.iter().filter_map(|carried| running_reduction(self.nest, carried)).collect();
+        let reduced = values.filter(|(id, value)| matches!(value.op, Op::Reduce(..)) && !running.contains(id));
+        let exchanged = if self.schedule.warps.1 > 1 { reduced.count() as u32 } else { 0 };
+        TURN + arriving.max().unwrap_or(0) + EXCHANGE * exchanged
+    }
 }
 
 fn rows_of_threads(nest: &Nest, schedule: &Schedule) -> u32 {
@@ -136,7 +179,8 @@ fn rows_of_threads(nest: &Nest, schedule: &Schedule) -> u32 {
     if schedule.whole.is_some() { rows() } else { schedule.warps.0 }
 }
 
-fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, memory: u32, loops: &mut Vec<AxisId>, cost: &mut Cost) {
+fn add_block<'n>(rows: &Rows<'n>, body: &'n Block, loops: &mut Vec<&'n Loop>, cost: &mut Cost) {
+    let Rows { nest, schedule, .. } = *rows;
     // Of rows that are taken whole, threads work on the vectors that there are.
     let vectors = schedule.whole.map(|axis| (axis, variants::columns_of_a_vector(schedule, axis)));
     let (mut instructions, mut of_a_vector, mut loads) = (0u32, 0u32, false);
@@ -156,7 +200,7 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, memory: u32, loops:
                     // Each row of threads holds the slice that its rows share; of rows taken whole, each has one to itself.
                     elements *= rows_of_threads(nest, schedule);
                 }
-                let across = schedule.whole.is_some() && value.ty.axes.len() == 1;
+                let across = schedule.skewed && value.ty.axes.len() == 1;
                 let each = match value.op {
                     Op::Load { .. } if across => KEPT_SLICE,
                     ref op => instructions_of(op),
@@ -166,8 +210,8 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, memory: u32, loops:
                 loads |= matches!(value.op, Op::Load { .. });
             }
             Stmt::Loop(inner) => {
-                loops.push(inner.axis);
-                add_block(nest, schedule, &inner.body, memory, loops, cost);
+                loops.push(inner);
+                add_block(rows, &inner.body, loops, cost);
                 loops.pop();
             }
             Stmt::Store { .. } => {}
@@ -179,8 +223,9 @@ fn add_block(nest: &Nest, schedule: &Schedule, body: &Block, memory: u32, loops:
         cost.steps.push(StepCost { latency: alone(of_a_vector), work: of_a_vector / LANES, over });
     }
     if instructions > 0 || loads {
-        let latency = alone(instructions) + if loads { memory } else { 0 };
-        cost.steps.push(StepCost { latency, work: instructions / LANES, over: over(nest, schedule, loops) });
+        let latency = alone(instructions) + rows.waits(loops.last().copied(), body);
+        let axes: Vec<AxisId> = loops.iter().map(|inner| inner.axis).collect();
+        cost.steps.push(StepCost { latency, work: instructions / LANES, over: over(nest, schedule, &axes) });
     }
 }
 
@@ -252,6 +297,53 @@ mod tests {
             2 * 128 * 256 * 32 / 2048
         );
         assert_eq!(work(quote!(sm_80, i = 128, j = 128, k = 32, stages = 2, warps = (2, 2))), 2 * 128 * 128 * 32 / 720);
+    }
+
+    /// Cycles that a step of the first loop takes on its own, and what a block takes once.
+    fn of_rows(body: TokenStream, warps: TokenStream) -> (u32, u32) {
+        let (nest, schedules) = nest(quote! {
+            #[schedule(sm_80, i = 1, j = 2048, warps = #warps)]
+            fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, gain: &Tensor<f16, (N,)>, y: &mut Tensor<f16, (M, N)>) {
+                tile!(for i in M {
+                    let mut m = zeros::<f32>(i);
+                    #body
+                });
+            }
+        });
+        let target = find(&schedules[0].target).expect("a known target");
+        let cost = lower_pinned(&nest, target, &schedules[0]).expect("the kernel lowers").cost;
+        (cost.steps[0].latency, cost.once)
+    }
+
+    #[test]
+    fn rows_that_are_kept_come_once_and_others_at_each_step() {
+        let sum = quote!(tile!(for j in N { m += x[(i, j)].to::<f32>().row_sum(); }););
+        let write = quote!(tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() - m).to(); }););
+        let (kept, brought) = of_rows(quote!(#sum #write), quote!((1, 4)));
+        let of_slices = quote!(tile!(for j in N { m += (x[(i, j)].to::<f32>() * gain[j].to::<f32>()).row_sum(); }););
+        let (with_slices, _) = of_rows(quote!(#of_slices #write), quote!((1, 4)));
+        assert_eq!(brought, super::START + super::MEMORY);
+        assert!(kept < super::MEMORY / 2 && with_slices > super::MEMORY / 2, "{kept} {with_slices}");
+    }
+
+    #[test]
+    fn warps_of_a_row_wait_for_each_other_where_a_step_reads_its_reduction() {
+        let largest = quote! {
+            tile!(for j in N {
+                let new = m.max(x[(i, j)].to::<f32>().row_max());
+                m = new * 2.0;
+            });
+            tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() - m).to(); });
+        };
+        let running = quote! {
+            tile!(for j in N { m = m.max(x[(i, j)].to::<f32>().row_max()); });
+            tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() - m).to(); });
+        };
+        let both = |warps: TokenStream| (of_rows(largest.clone(), warps.clone()).0, of_rows(running.clone(), warps).0);
+        let (waits, folds) = both(quote!((1, 4)));
+        assert!(waits >= folds + super::EXCHANGE, "{waits} {folds}");
+        let (waits, folds) = both(quote!((1, 1)));
+        assert!(waits < folds + super::EXCHANGE, "lanes of a warp need no barrier: {waits} {folds}");
     }
 
     #[test]

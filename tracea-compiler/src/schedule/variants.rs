@@ -63,22 +63,28 @@ pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option
     Some(merged)
 }
 
-/// The same kernel for rows that begin anywhere in memory: a warp to a row, and all threads.
+/// The same kernel for rows that begin anywhere in memory, and that no threads have registers for: all threads to a row, and twice as many,
+/// by short and by long steps.
 pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     const COLUMNS_OF_A_WARP: u32 = 512;
     let Some(found) = skew::find(nest, facts, None) else { return Vec::new() };
     let warps = schedule.threads() / 32;
-    let of = |(rows, columns): (u32, u32), why: &str| {
-        let mut skewed = Schedule { skewed: true, warps: (rows, columns), why: why.into(), ..schedule.clone() };
-        skewed.blocks[found.rows.index()] = Some(rows);
+    let of = |warps: u32, columns_of_a_warp: u32, why: &str| {
+        let mut skewed = Schedule { skewed: true, warps: (1, warps), why: why.into(), ..schedule.clone() };
+        skewed.blocks[found.rows.index()] = Some(1);
         for axis in &found.columns {
-            skewed.blocks[axis.index()] = Some(COLUMNS_OF_A_WARP * columns);
+            skewed.blocks[axis.index()] = Some(columns_of_a_warp * warps);
         }
         skewed
     };
     vec![
-        of((warps, 1), "a warp to a row, from the chunk of memory in which it begins"),
-        of((1, warps), "a row to a block, from the chunk of memory in which it begins"),
+        of(warps, COLUMNS_OF_A_WARP, "a row to a block, from the chunk of memory in which it begins"),
+        of(2 * warps, COLUMNS_OF_A_WARP, "a row to a wide block, from the chunk of memory in which it begins"),
+        of(
+            2 * warps,
+            2 * COLUMNS_OF_A_WARP,
+            "a row to a wide block, by long steps, from the chunk of memory in which it begins",
+        ),
     ]
 }
 

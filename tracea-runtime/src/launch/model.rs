@@ -148,15 +148,12 @@ pub(super) fn prediction(
 /// In as many parts as serve it best, with operands of these alignments; `moved` are the bytes of all tensors.
 fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignments, moved: u64) -> Prediction {
     let tenths = if variant.cost.fetches.is_empty() { BESIDE_THREADS } else { BESIDE_TMA };
-    let of = |shares: Shares| Prediction {
-        cycles: beside_memory(
-            tenths,
-            cycles_of(variant, sizes, capacity, shares, alignments),
-            moved.saturating_add(part_bytes(variant, sizes, shares))
-                / (MEMORY_BYTES * u64::from(capacity.multiprocessors)),
-        ),
-        shares,
-        realigned_to: 0,
+    let half_used = half_used(variant, sizes, capacity, moved);
+    let of = |shares: Shares| {
+        let bytes = moved.saturating_add(part_bytes(variant, sizes, shares));
+        let memory = bytes / (MEMORY_BYTES * u64::from(capacity.multiprocessors));
+        let cycles = beside_memory(tenths, cycles_of(variant, sizes, capacity, shares, alignments), memory);
+        Prediction { cycles: cycles.saturating_add(half_used), shares, realigned_to: 0 }
     };
     let whole = of(Shares::WHOLE);
     let Some(split) = variant.split else { return whole };
@@ -188,6 +185,17 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
 /// less shows.
 fn beside_memory(tenths: u64, cycles: u64, memory: u64) -> u64 {
     cycles.max(memory).saturating_add(cycles.min(memory).saturating_mul(tenths) / 10)
+}
+
+/// Where blocks hold whole rows before they write any, memory is half used while the first ones bring theirs, and while the last ones write:
+/// how much longer that takes.
+fn half_used(variant: &Variant, sizes: &Sizes, capacity: Capacity, moved: u64) -> u64 {
+    if variant.kept.is_none() && variant.longest.is_none() {
+        return 0;
+    }
+    let tiles = tile_count(variant, sizes).max(1);
+    let at_a_time = u64::from(capacity.blocks_at_a_time(resident(variant, sizes, capacity, 1), 1));
+    moved / (2 * MEMORY_BYTES * u64::from(capacity.multiprocessors)) * at_a_time.min(tiles) / tiles
 }
 
 /// That all parts write and read.
@@ -285,7 +293,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use crate::dtype::Dtype;
-    use crate::plan::{Arg, Cost, Fetch, Relaid, StepCost, TensorDef, Window};
+    use crate::plan::{Arg, Cost, Fetch, Kept, Relaid, StepCost, TensorDef, Window};
     use crate::tensor::{Layout, RawTensor};
 
     const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10 };
@@ -491,6 +499,7 @@ mod tests {
                 steps: &[StepCost { latency: 600, work: 64, over: STEPS }],
                 fetches: &[],
             },
+            kept: Some(Kept { columns: STEPS[0], block_bytes: 4 << 10, most_blocks: 24 }),
             ..Variant::of_source("rows", "", 128)
         };
         const SKEWED: Variant = Variant { skewed: &[0, 1], ..ROWS };
@@ -507,6 +516,26 @@ mod tests {
         assert!(cycles(&WHOLE, 4096, 0) < cycles(&SKEWED, 4096, 0), "registers hold aligned rows as well");
         assert!(said(&WHOLE, [4096, 4096, 4103], 0, true).is_some());
         assert!(said(&WHOLE, [4096, 4096, 4104], 0, true).is_none(), "rows that have no registers left");
+    }
+
+    #[test]
+    fn fewer_bytes_at_a_time_are_sooner_written() {
+        const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 4096 }];
+        const FEW: Variant = Variant {
+            grid: &[GridAxis { dims: &[0], block: 1 }],
+            cost: Cost {
+                once: 500,
+                resident: 4,
+                steps: &[StepCost { latency: 100, work: 64, over: STEPS }],
+                fetches: &[],
+            },
+            longest: Some(GridAxis { dims: &[2], block: 16384 }),
+            ..Variant::of_source("rows", "", 256)
+        };
+        const MANY: Variant = Variant { cost: Cost { resident: 8, ..FEW.cost }, ..FEW };
+        let cycles = |variant: &Variant, rows| says(variant, [rows, rows, 12288], 0, true).cycles;
+        assert!(cycles(&FEW, 4096) < cycles(&MANY, 4096), "memory bounds both");
+        assert_eq!(cycles(&FEW, 128), cycles(&MANY, 128), "a row to a multiprocessor");
     }
 
     #[test]
