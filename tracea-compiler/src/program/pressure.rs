@@ -3,8 +3,8 @@
 //! Counted are the variables that live at a statement and the fragments that a product reads ahead. A loop keeps what it
 //! reads and writes of the outside alive throughout.
 
-use super::layout::LayoutKind;
-use super::{Domain, Dot, Expr, MathUnit, Operand, Program, Scalar, Stmt, StoreWay, VarId};
+use super::layout::{LayoutId, LayoutKind};
+use super::{Access, Domain, Dot, Expr, MathUnit, Operand, ParamType, Program, Scalar, Stmt, StoreWay, VarId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Registers a thread, at the fullest place.
@@ -91,6 +91,17 @@ fn row_addresses(program: &Program, target: VarId) -> u32 {
     }
 }
 
+/// What a slice is while it is put together from chunks that its vectors lie across: as many words as it has and, some at a time, those
+/// behind them.
+fn across_chunks(program: &Program, id: LayoutId, source: &Access) -> u32 {
+    let name = &program.names.tensors[source.tensor.index()];
+    let bytes = program.params.iter().find(|param| param.name == *name).map_or(4, |param| match param.ty {
+        ParamType::Pointer { dtype, .. } => dtype.bytes(),
+        _ => 4,
+    });
+    program.layout(id).col_size() * bytes / 4
+}
+
 struct Values<'p> {
     program: &'p Program,
     beside_panels: u32,
@@ -166,7 +177,12 @@ impl Values<'_> {
             Stmt::Dot(dot) => fragments(self.program, dot),
             Stmt::ReadPanel { .. } => self.beside_panels,
             Stmt::Load { target, .. } if self.parts.contains_key(target) => self.beside_panels,
-            Stmt::Load { target, .. } => row_addresses(self.program, *target),
+            Stmt::Load { target, source, .. } => match self.program.var(*target).domain {
+                Domain::Cols(id) if self.program.skew.is_some() => {
+                    across_chunks(self.program, id, source).saturating_sub(self.size(*target))
+                }
+                _ => row_addresses(self.program, *target),
+            },
             // Where registers are few, the assembler reads fewer of other parts at a time.
             Stmt::DealParts { .. } => 0,
             _ => 0,
@@ -192,8 +208,6 @@ impl Values<'_> {
             Domain::Rows(id) => layout(id).row_size(),
             // Of a column slice, values are read where their elements are, some at a time; halves of it come together.
             Domain::Cols(id) => match (layout(id).kind, layout(id).col_size()) {
-                // Where they lie across chunks, two for each vector come together.
-                (LayoutKind::Blocked { .. }, slots) if self.program.skew.is_some() => slots,
                 (LayoutKind::Blocked { .. }, slots) => slots.min(8).max(slots / 2),
                 (LayoutKind::WholeRows { .. }, slots) => slots.min(8),
                 (LayoutKind::Mma16816 { .. }, slots @ ..=16) => slots,
