@@ -41,6 +41,8 @@ pub const CONSUMER_REGISTERS: u32 = 30;
 /// Registers that a thread needs besides its values: as many as it may need, and as it usually does.
 const OTHER_REGISTERS: u32 = 48;
 const USUAL_REGISTERS: u32 = 16;
+/// Where a thread holds elements of one row, it needs fewer: all lie at constants from one place.
+const OTHERS_OF_A_ROW: u32 = 32;
 /// No thread is held to fewer.
 const LEAST_REGISTERS: u32 = 80;
 /// What a multiprocessor has.
@@ -50,7 +52,8 @@ const BLOCKS: u32 = 32;
 
 /// Blocks that a multiprocessor must have registers for: the assembler takes no more a thread than that leaves.
 pub fn resident(program: &Program) -> u32 {
-    blocks_beside(program, OTHER_REGISTERS, LEAST_REGISTERS)
+    let others = if program.skew.is_some() { OTHERS_OF_A_ROW } else { OTHER_REGISTERS };
+    blocks_beside(program, others, LEAST_REGISTERS)
 }
 
 /// Blocks that a multiprocessor will hold, by what their values ask for.
@@ -91,15 +94,16 @@ fn row_addresses(program: &Program, target: VarId) -> u32 {
     }
 }
 
-/// What a slice is while it is put together from chunks that its vectors lie across: as many words as it has and, some at a time, those
-/// behind them.
+/// Words of a slice while it is put together from chunks that its vectors lie across: of narrow elements those that it has, some at a time;
+/// elements of a word each come with as many behind them.
 fn across_chunks(program: &Program, id: LayoutId, source: &Access) -> u32 {
     let name = &program.names.tensors[source.tensor.index()];
     let bytes = program.params.iter().find(|param| param.name == *name).map_or(4, |param| match param.ty {
         ParamType::Pointer { dtype, .. } => dtype.bytes(),
         _ => 4,
     });
-    program.layout(id).col_size() * bytes / 4
+    let slots = program.layout(id).col_size();
+    if bytes < 4 { slots * bytes / 4 } else { 2 * slots }
 }
 
 struct Values<'p> {
