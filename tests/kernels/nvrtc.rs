@@ -38,6 +38,7 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
             let has_newer = instance.variants.iter().any(|variant| variant.target == "sm_90a");
             for (at, variant) in instance.variants.iter().enumerate() {
                 let first = instance.variants[..at].iter().all(|before| before.target != variant.target);
+                let stood_for = stood_for || instance.variants[at + 1..].iter().any(|later| takes_more(later, variant));
                 let (always, at_length) = divided(forms(variant, copied), stood_for, first, has_newer);
                 for (forms, prefix, ignored) in [(always, "nvrtc", false), (at_length, "nvrtc, at length", true)] {
                     if forms.is_empty() {
@@ -55,6 +56,12 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
         }
     }
     trials
+}
+
+/// Whether both walk rows that begin anywhere, the later one with more of a row at a time in each thread's registers, or in more threads.
+fn takes_more(later: &Variant, variant: &Variant) -> bool {
+    let walks = |variant: &Variant| !variant.skewed.is_empty() && variant.longest.is_none();
+    walks(variant) && walks(later) && later.target == variant.target
 }
 
 /// Whether two kernels differ in the functions alone that they call, and the first one calls more: then what rows that are not aligned
