@@ -187,12 +187,8 @@ impl Lowering<'_> {
 /// Whether each thread holds elements of one row, and nobody waits in a loop for threads of other rows.
 pub fn is_carried_out(program: &Program) -> bool {
     let one_row_each = program.layouts.iter().filter(|layout| layout.row_axis.is_some()).all(|layout| {
-        let by_warps = match layout.kind {
-            LayoutKind::Blocked { threads_n, .. } => program.skew.is_some() && threads_n == 32,
-            // There are no loops, whose steps are taken by whole warps.
-            LayoutKind::WholeRows { threads_n, .. } => threads_n <= 32,
-            LayoutKind::Mma16816 { .. } => false,
-        };
+        // Of rows that are taken whole there are no loops, whose steps all threads of a block take together.
+        let by_warps = matches!(layout.kind, LayoutKind::WholeRows { threads_n, .. } if threads_n <= 32);
         layout.row_size() == 1 && (layout.rows == 1 || by_warps)
     });
     let found = program.skew.is_some() || program.whole.is_some();
