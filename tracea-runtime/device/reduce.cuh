@@ -82,8 +82,17 @@ __device__ __forceinline__ T reduce_lanes(T x) {
 
 template <class Op, class L, class T>
 __device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size]) {
+    constexpr int apart = 4;
+    if constexpr (L::row_size == 1 && L::size % apart == 0) {
+        // Of one row, by so many that do not wait for each other.
+        T folded[apart];
 #pragma unroll
-    for (int r = 0; r < L::size; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
+        for (int r = 0; r < L::size; ++r) folded[r % apart] = r < apart ? x[r] : Op::apply(folded[r % apart], x[r]);
+        share[0] = Op::apply(share[0], Op::apply(Op::apply(folded[0], folded[1]), Op::apply(folded[2], folded[3])));
+    } else {
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) share[L::row_slot(r)] = Op::apply(share[L::row_slot(r)], x[r]);
+    }
 }
 
 // Some registers of one row, by pairs first, so that few wait for each other.

@@ -65,15 +65,15 @@ impl Lowering<'_> {
         let bounded: Vec<Level> = levels.iter().map(|level| self.bounds_of(level)).collect();
         let before = self.operands.len();
         self.masked.clear();
-        let folds = self.find_folds(outer, levels[levels.len() - 1], &running);
-        self.folds.extend(&folds);
+        let shares = self.find_shares(outer, levels[levels.len() - 1], &running);
+        self.shares.extend(&shares);
         match (fed.is_empty(), self.role) {
             (true, _) if !streams.is_empty() => self.stream(&bounded, streams, &running)?,
             (true, _) => self.plain(&bounded, &running)?,
             (false, Role::All) => self.ring(&bounded, fed, &running)?,
             (false, _) => self.consume(&bounded, fed, &running)?,
         }
-        self.spread(&folds);
+        self.spread(&shares);
         if self.is_split(outer.axis) {
             self.join_parts(&running);
         }

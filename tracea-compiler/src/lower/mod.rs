@@ -6,6 +6,7 @@
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
 //! - `access` turns index expressions into rows and bounds checks;
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
+//! - `shares` leaves running results with threads until a loop ends;
 //! - `past_end` knows what registers hold past an axis' end, which reductions must not see;
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `merged` finds axes that the launch may walk as one;
@@ -40,11 +41,12 @@ mod names;
 mod overlap;
 mod params;
 mod past_end;
-pub mod reductions;
+mod reductions;
 mod relaid;
 mod rings;
 mod roles;
 mod selects;
+pub mod shares;
 pub mod skew;
 mod split;
 mod stores;
@@ -61,6 +63,7 @@ use crate::program::{self, Producer, Program, Stmt, VarId, order, pressure, shar
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::{Facts, steps_are_alike};
+pub use loops::nest_of;
 pub use params::extent_dims;
 use relaid::Laid;
 use roles::Role;
@@ -418,8 +421,10 @@ struct Lowering<'a> {
     fetches: Vec<epilogue::Fetch>,
     /// Registers whose elements past an axis' end hold a neutral value.
     masked: Vec<(VarId, AxisId, program::Identity)>,
-    /// Reductions that running results take up.
-    folds: Vec<reductions::Fold>,
+    /// Running results that threads work out by shares.
+    shares: Vec<shares::Placed>,
+    /// What takes the place of an extreme that may be infinite.
+    finite: BTreeMap<ValueId, VarId>,
     /// Names of the first coordinate, and the one past the last, of this block's part of a loop without dots.
     split_range: Option<(String, String)>,
     /// Loads that read what threads keep.
@@ -462,7 +467,8 @@ impl<'a> Lowering<'a> {
             epilogues: Vec::new(),
             fetches: Vec::new(),
             masked: Vec::new(),
-            folds: Vec::new(),
+            shares: Vec::new(),
+            finite: BTreeMap::new(),
             split_range: None,
             kept_values: Vec::new(),
             surely_kept: false,

@@ -78,7 +78,7 @@ impl Lowering<'_> {
             {
                 Some(Identity::Zero)
             }
-            Op::Binary(BinaryOp::Sub, a, b) if self.is_above_neg_infinity(*b) => {
+            Op::Binary(BinaryOp::Sub, a, b) if self.is_above_neg_infinity(*b) || self.finite.contains_key(b) => {
                 held(a).filter(|held| *held == Identity::NegInfinity)
             }
             _ => None,
@@ -86,7 +86,7 @@ impl Lowering<'_> {
     }
 
     /// Whether the value is a number above -∞, or +∞, whatever it is made of.
-    fn is_above_neg_infinity(&self, id: ValueId) -> bool {
+    pub fn is_above_neg_infinity(&self, id: ValueId) -> bool {
         match &self.nest.value(id).op {
             Op::Fill(number) => *number > f64::NEG_INFINITY,
             Op::Broadcast(a) | Op::Transpose(a) => self.is_above_neg_infinity(*a),
@@ -141,18 +141,25 @@ mod tests {
 
     #[test]
     fn an_exponential_of_a_masked_score_is_zero() {
-        let softmax = |m_new: TokenStream| {
+        let softmax = |m_new: TokenStream, fade: TokenStream| {
             masks(quote! {
                 let s = x[(i, j)].to::<f32>();
                 let m_new = #m_new;
-                total = total * (most - m_new).exp() + (s - m_new).exp().row_sum();
+                total = total * (most - m_new).#fade + (s - m_new).exp().row_sum();
                 most = m_new;
             })
         };
         let of_scores = "mask edge of s_2 with NegInfinity";
-        assert_eq!(softmax(quote!(most.max(s.row_max()).max(f32::MIN))), [of_scores]);
+        let [bounded, open] = [quote!(most.max(s.row_max()).max(f32::MIN)), quote!(most.max(s.row_max()))];
+        assert_eq!(softmax(bounded.clone(), quote!(exp())), [of_scores]);
+        assert_eq!(softmax(bounded, quote!(exp2())), [of_scores]);
         assert_eq!(
-            softmax(quote!(most.max(s.row_max()))),
+            softmax(open.clone(), quote!(exp())),
+            [of_scores],
+            "of what a thread has seen, a number is taken off"
+        );
+        assert_eq!(
+            softmax(open, quote!(exp2())),
             [of_scores, "mask edge of value_2 with Zero"],
             "a row of nothing but -∞ has no number to take off"
         );

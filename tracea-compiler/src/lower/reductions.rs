@@ -2,87 +2,13 @@
 
 use super::Lowering;
 use super::analysis::untransposed;
-use crate::nest::{AxisId, BinaryOp, Carried, Loop, Nest, Op, ReduceOp, ValueId};
+use crate::nest::{AxisId, ReduceOp, ValueId};
 use crate::program::{Along, Domain, Expr, Identity, Scalar, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
-/// A reduction of each of a loop's tiles that does nothing but add to a running result: threads fold their own elements onto
-/// shares of it, which are spread once, after the loop.
-#[derive(Clone, Copy, Debug)]
-pub struct Fold {
-    reduction: ValueId,
-    next: ValueId,
-    op: ReduceOp,
-    input: ValueId,
-    axis: AxisId,
-    target: VarId,
-    along: Along,
-}
-
 impl Lowering<'_> {
-    /// Finds a loop's folds, whose running values have registers already.
-    pub fn find_folds(&mut self, outer: &Loop, innermost: &Loop, running: &[VarId]) -> Vec<Fold> {
-        if !self.facts.dots.is_empty() {
-            return Vec::new();
-        }
-        let carried = innermost.carried.iter().zip(&outer.carried).zip(running);
-        carried.filter_map(|((inner, outer), var)| self.fold_of(inner, outer.init, *var)).collect()
-    }
-
-    fn fold_of(&self, carried: &Carried, init: ValueId, target: VarId) -> Option<Fold> {
-        let reduction = running_reduction(self.nest, carried)?;
-        let Op::Reduce(op, input, axis) = self.nest.value(reduction).op else { return None };
-        let identity = match op {
-            ReduceOp::Sum => 0.0,
-            ReduceOp::Max => f64::NEG_INFINITY,
-            ReduceOp::Min => f64::INFINITY,
-        };
-        let input = untransposed(self.nest, input);
-        let Domain::Tile(layout) = self.domain(input) else { return None };
-        let var = self.program.var(target);
-        let tile = self.program.layout(layout);
-        let (along, alike) = match (tile.row_axis? == axis, var.domain) {
-            (true, Domain::Cols(shares)) => (Along::Rows, self.program.layout(shares).shares_cols(tile)),
-            (false, Domain::Rows(shares)) => (Along::Cols, self.program.layout(shares).shares_rows(tile)),
-            _ => return None,
-        };
-        let starts_empty = matches!(self.nest.value(init).op, Op::Fill(number) if number == identity);
-        let read_once = self.facts.used_once(reduction) && self.facts.used_once(carried.head);
-        let together = self.home.get(&reduction) == self.home.get(&carried.next);
-        let fits = starts_empty && read_once && together && alike && var.ty == Scalar::Float;
-        fits.then_some(Fold { reduction, next: carried.next, op, input, axis, target, along })
-    }
-
-    /// Whether the value is a reduction that its running result takes up.
-    pub fn is_folded(&self, id: ValueId) -> bool {
-        self.folds.iter().any(|fold| fold.reduction == id)
-    }
-
-    /// The fold that makes a running result's next value.
-    pub fn fold_to(&self, id: ValueId) -> Option<Fold> {
-        self.folds.iter().find(|fold| fold.next == id).copied()
-    }
-
-    pub fn fold(&mut self, fold: Fold) -> Result<(), ScheduleError> {
-        let value = self.wide(fold.input)?;
-        self.mask_edge(value, fold.axis, identity(fold.op));
-        self.out.push(Stmt::Fold { op: fold.op, value, target: fold.target, along: fold.along });
-        self.vars.insert(fold.next, fold.target);
-        Ok(())
-    }
-
-    /// After the loop.
-    pub fn spread(&mut self, folds: &[Fold]) {
-        for Fold { op, target, along, .. } in folds {
-            if let Domain::Rows(layout) | Domain::Cols(layout) = self.program.var(*target).domain {
-                self.scratch = self.scratch.max(self.reduction_bytes(Domain::Tile(layout), *along));
-            }
-            self.out.push(Stmt::Spread { op: *op, target: *target, along: *along });
-        }
-    }
-
     /// The value's registers, in f32: sums and comparisons run in it.
-    fn wide(&mut self, input: ValueId) -> Result<VarId, ScheduleError> {
+    pub fn wide(&mut self, input: ValueId) -> Result<VarId, ScheduleError> {
         let var = self.materialize(input)?;
         if !matches!(self.program.var(var).ty, Scalar::F16 | Scalar::Bf16 | Scalar::Tf32) {
             return Ok(var);
@@ -118,7 +44,7 @@ impl Lowering<'_> {
     }
 
     /// Scratch for one partial result of each group of threads that shares a row or column with others.
-    fn reduction_bytes(&self, domain: Domain, along: Along) -> u32 {
+    pub fn reduction_bytes(&self, domain: Domain, along: Along) -> u32 {
         let (Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id)) = domain else { return 0 };
         let layout = self.program.layout(id);
         let (across, down) = (layout.parts_along_cols(), layout.parts_along_rows());
@@ -132,20 +58,8 @@ impl Lowering<'_> {
     }
 }
 
-/// The reduction that a running result takes up at each step by nothing but its own operation.
-pub fn running_reduction(nest: &Nest, carried: &Carried) -> Option<ValueId> {
-    let Op::Binary(binary, a, b) = nest.value(carried.next).op else { return None };
-    let reduction = match (a == carried.head, b == carried.head) {
-        (true, false) => b,
-        (false, true) => a,
-        _ => return None,
-    };
-    let Op::Reduce(op, ..) = nest.value(reduction).op else { return None };
-    let pairs = [(ReduceOp::Sum, BinaryOp::Add), (ReduceOp::Max, BinaryOp::Max), (ReduceOp::Min, BinaryOp::Min)];
-    pairs.contains(&(op, binary)).then_some(reduction)
-}
-
-fn identity(op: ReduceOp) -> Identity {
+/// What a reduction makes no difference by.
+pub fn identity(op: ReduceOp) -> Identity {
     match op {
         ReduceOp::Sum => Identity::Zero,
         ReduceOp::Max => Identity::NegInfinity,

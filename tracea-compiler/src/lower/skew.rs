@@ -161,7 +161,7 @@ impl Lowering<'_> {
         let mut layouts = self.program.layouts.iter();
         let layout = layouts.position(|layout| layout.row_axis.is_some() && layout.col_axis == inner.axis);
         let Some(layout) = layout.filter(|_| self.is_skewed(inner.axis)) else { return step };
-        let alone = inner.carried.iter().all(|carried| self.fold_to(carried.next).is_some());
+        let alone = inner.carried.iter().all(|carried| self.is_shared_out(carried.next));
         if !alone || holds(&step, &|stmt| matches!(stmt, Stmt::Reduce { .. })) {
             return step;
         }

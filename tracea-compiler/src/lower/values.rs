@@ -49,12 +49,15 @@ impl Lowering<'_> {
                 self.vars.insert(wide.unwrap_or(id), target);
                 Ok(())
             }
-            Op::Reduce(op, input, axis) => self.reduce(id, *op, *input, *axis),
+            Op::Reduce(op, input, axis) => match self.own_part(id) {
+                Some(placed) => self.reduce_own(placed),
+                None => self.reduce(id, *op, *input, *axis),
+            },
             Op::Select(condition, yes, no) if self.split_select(id, *condition, *yes, *no)? => Ok(()),
             _ if self.stays_inline(id) => Ok(()),
             _ => {
                 self.materialize(id)?;
-                Ok(())
+                self.note_extreme(id)
             }
         }
     }
@@ -149,7 +152,9 @@ impl Lowering<'_> {
                 Expr::Binary(BinaryOp::Mul, boxed(a), boxed(Expr::Var(inverse)))
             }
             Op::Binary(op, a, b) => {
-                let (a, b) = (self.expr(*a, domain)?, self.expr(*b, domain)?);
+                let finite = self.finite.get(b).filter(|_| *op == BinaryOp::Sub).copied();
+                let a = self.expr(*a, domain)?;
+                let b = if let Some(finite) = finite { Expr::Var(finite) } else { self.expr(*b, domain)? };
                 rounded(dtype, Expr::Binary(*op, boxed(a), boxed(b)))
             }
             Op::Compare(op, a, b) => {

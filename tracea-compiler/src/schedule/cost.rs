@@ -7,8 +7,7 @@
 use super::target::Pipeline;
 use super::{Schedule, cluster, variants};
 use crate::lower::analysis::{Facts, OperandSource, mentions};
-use crate::lower::extent_dims;
-use crate::lower::reductions::running_reduction;
+use crate::lower::{extent_dims, nest_of, shares};
 use crate::nest::{AxisId, AxisKind, Block, Dtype, Loop, Nest, Op, Stmt, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Program, pressure};
@@ -43,7 +42,7 @@ const EXCHANGE: u32 = 450;
 
 pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
     match facts.dots.is_empty() {
-        true => of_rows(nest, schedule, program),
+        true => of_rows(nest, facts, schedule, program),
         false => of_dots(nest, facts, schedule),
     }
 }
@@ -124,9 +123,9 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
 }
 
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
-fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
+fn of_rows(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
     let mut cost = Cost { once: START, resident: pressure::likely_resident(program), ..Cost::default() };
-    let rows = Rows { nest, schedule, program };
+    let rows = Rows { nest, facts, schedule, program };
     if rows.come_first() {
         cost.once += MEMORY;
     }
@@ -137,6 +136,7 @@ fn of_rows(nest: &Nest, schedule: &Schedule, program: &Program) -> Cost {
 
 struct Rows<'a> {
     nest: &'a Nest,
+    facts: &'a Facts,
     schedule: &'a Schedule,
     program: &'a Program,
 }
@@ -147,8 +147,8 @@ impl Rows<'_> {
         self.program.kept.as_ref().is_some_and(|kept| kept.tiles.iter().any(|tile| !tile.once))
     }
 
-    /// What a thread waits for in a step of the loop, or outside of loops, beside its own instructions.
-    fn waits(&self, inner: Option<&Loop>, block: &Block) -> u32 {
+    /// What a thread waits for in a step of the innermost of these loops, or outside of loops, beside its own instructions.
+    fn waits(&self, loops: &[&Loop], block: &Block) -> u32 {
         // What comes some steps ahead of its use is there when it is read.
         if self.program.shared.iter().any(|shared| shared.private && shared.stages > 1) {
             return 0;
@@ -158,7 +158,7 @@ impl Rows<'_> {
             _ => None,
         });
         let loaded = values.clone().filter(|(_, value)| matches!(value.op, Op::Load { .. }));
-        let Some(inner) = inner else { return if loaded.count() > 0 { MEMORY / 2 } else { 0 } };
+        let Some(inner) = loops.last() else { return if loaded.count() > 0 { MEMORY / 2 } else { 0 } };
         let arriving = loaded.map(|(_, value)| match value.ty.axes.len() {
             0 => 0,
             // Slices are in L2: other rows have had them.
@@ -166,9 +166,10 @@ impl Rows<'_> {
             _ if self.come_first() => 0,
             _ => MEMORY,
         });
-        let running: Vec<ValueId> =
-            inner.carried.iter().filter_map(|carried| running_reduction(self.nest, carried)).collect();
-        let reduced = values.filter(|(id, value)| matches!(value.op, Op::Reduce(..)) && !running.contains(id));
+        let outer = loops.iter().find(|outer| nest_of(outer).last().is_some_and(|last| std::ptr::eq(*last, *inner)));
+        let shares = outer.map(|outer| shares::find(self.nest, self.facts, outer, inner)).unwrap_or_default();
+        let own = |id: ValueId| shares.iter().any(|share| share.reduction == id);
+        let reduced = values.filter(|(id, value)| matches!(value.op, Op::Reduce(..)) && !own(*id));
         let exchanged = if self.schedule.warps.1 > 1 { reduced.count() as u32 } else { 0 };
         TURN + arriving.max().unwrap_or(0) + EXCHANGE * exchanged
     }
@@ -223,7 +224,7 @@ fn add_block<'n>(rows: &Rows<'n>, body: &'n Block, loops: &mut Vec<&'n Loop>, co
         cost.steps.push(StepCost { latency: alone(of_a_vector), work: of_a_vector / LANES, over });
     }
     if instructions > 0 || loads {
-        let latency = alone(instructions) + rows.waits(loops.last().copied(), body);
+        let latency = alone(instructions) + rows.waits(loops, body);
         let axes: Vec<AxisId> = loops.iter().map(|inner| inner.axis).collect();
         cost.steps.push(StepCost { latency, work: instructions / LANES, over: over(nest, schedule, &axes) });
     }
