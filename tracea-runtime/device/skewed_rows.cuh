@@ -144,20 +144,23 @@ __device__ __forceinline__ void keep_skewed(T* kept, Rows source, Span columns) 
     using Pieces = KeptPieces<L, T>;
     static_assert(Pieces::bytes >= 4, "as cp.async copies");
     constexpr int element_bytes = static_cast<int>(sizeof(T));
+    static_assert(L::row_size == 1, "a thread keeps elements of one row");
     const unsigned place = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
+    const auto row = source(L::row_at(0));
+    const T* const base = fixed_base(row.pointer + L::col_base());
+    const int exist = row.valid ? columns_left<L>(columns) : 0;
+    const auto keep = [&](auto bytes_at) {
 #pragma unroll
-    for (int r = 0; r < L::size; r += Pieces::count) {
-        const auto source_row = source(L::row(r));
-        const int offset = L::col_offset(L::col_slot(r));
-        const T* const from = fixed_base(source_row.pointer + L::col_base()) + offset;
-        const unsigned to = place + Pieces::step(r) * element_bytes;
-        const int left = columns_left<L>(columns) - offset;
-        // Rows end inside few vectors; of all others, the size is one of two constants.
-        if (left >= Pieces::count || left <= 0) {
-            cp_async<Pieces::bytes>(to, from, source_row.valid && left > 0 ? Pieces::bytes : 0);
-        } else {
-            cp_async<Pieces::bytes>(to, from, source_row.valid ? left * element_bytes : 0);
+        for (int r = 0; r < L::size; r += Pieces::count) {
+            const int offset = L::col_offset(r);
+            cp_async<Pieces::bytes>(place + Pieces::step(r) * element_bytes, base + offset, bytes_at(offset));
         }
+    };
+    // Most threads have nothing to look out for.
+    if (exist >= L::col_offset(L::size - Pieces::count) + Pieces::count) {
+        keep([](int) { return Pieces::bytes; });
+    } else {
+        keep([&](int offset) { return min(max(exist - offset, 0), Pieces::count) * element_bytes; });
     }
 }
 

@@ -239,9 +239,6 @@ fn binary_of(op: ReduceOp) -> BinaryOp {
 impl Lowering<'_> {
     /// Finds what a loop's threads share out; its running values have registers already.
     pub fn find_shares(&mut self, outer: &Loop, innermost: &Loop, running: &[VarId]) -> Vec<Placed> {
-        if !self.facts.dots.is_empty() {
-            return Vec::new();
-        }
         let shares = find(self.nest, self.facts, outer, innermost);
         let placed: Vec<Option<Placed>> = shares.iter().map(|share| self.placed(*share, running[share.at])).collect();
         // What is relative to an extreme needs it as a share, and the other way round.
