@@ -57,6 +57,12 @@ fn linear_silu_residual_for_hopper() {
     review("linear_silu_residual.rs", &SM_90A, "_sm_90a");
 }
 
+/// A product a step behind the one that it multiplies, and warpgroups that take turns.
+#[test]
+fn attention_for_hopper() {
+    review("attention.rs", &SM_90A, "_sm_90a");
+}
+
 /// Which schedules each kernel has for each target: a launch chooses among them, and one that is no longer there is missed by nobody else.
 #[test]
 fn portfolios() {

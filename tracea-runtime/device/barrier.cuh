@@ -4,10 +4,15 @@
 
 namespace tracea {
 
-// `threads`, a multiple of 32, take part in barrier `id`. Barrier 0 is __syncthreads(), barrier 1 is tile_barrier(), and 2 … 4 are
-// warpgroup_barrier(); the others are free.
+// `threads`, a multiple of 32, take part in barrier `id`. Barrier 0 is __syncthreads(), barrier 1 is tile_barrier(), 2 … 4 are
+// warpgroup_barrier(), and 5 … 7 are for the ping-pong of warpgroups; the others are free.
 __device__ __forceinline__ void named_barrier_sync(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Takes part without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // Among the threads that share a tile: the whole block, unless a kernel with threads of other roles says how many they are.

@@ -13,6 +13,29 @@ __device__ __forceinline__ int warpgroup_index() {
 // Among the 128 threads of this warpgroup, one of the first three: named barriers 2 … 4 are theirs.
 __device__ __forceinline__ void warpgroup_barrier() { named_barrier_sync(2 + static_cast<int>(threadIdx.x) / 128, 128); }
 
+// One of WARPGROUPS warpgroups at a time, in their order, is between take and pass: a token goes round by named barriers, of each
+// warpgroup one, at which it waits and its predecessor arrives. All pass the token equally often, between begin and end.
+constexpr int pingpong_barrier = 5;
+
+template <int WARPGROUPS>
+__device__ __forceinline__ void pingpong_take() {
+    static_assert(WARPGROUPS >= 2 && WARPGROUPS <= 3, "named barriers 5 … 7 are theirs");
+    named_barrier_sync(pingpong_barrier + warpgroup_index(), 256);
+}
+template <int WARPGROUPS>
+__device__ __forceinline__ void pingpong_pass() {
+    const int own = warpgroup_index();
+    named_barrier_arrive(pingpong_barrier + (own == WARPGROUPS - 1 ? 0 : own + 1), 256);
+}
+template <int WARPGROUPS>
+__device__ __forceinline__ void pingpong_begin() {
+    if (warpgroup_index() == WARPGROUPS - 1) pingpong_pass<WARPGROUPS>();
+}
+template <int WARPGROUPS>
+__device__ __forceinline__ void pingpong_end() {
+    if (warpgroup_index() == 0) pingpong_take<WARPGROUPS>();
+}
+
 // True in one lane of the warp, all of whose lanes are here. PTX ISA, "elect.sync".
 __device__ __forceinline__ bool elect_one() {
     int elected;

@@ -116,6 +116,8 @@ struct PackedA {
 
     unsigned fragments[steps][4];
 
+    PackedA() = default;
+
     template <class Operand>
     __device__ __forceinline__ explicit PackedA(const Operand& operand) {
         static_assert(same<T, typename Operand::type> && Operand::mn == MN && Operand::k == K, "of one type and shape");

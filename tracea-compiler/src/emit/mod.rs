@@ -20,8 +20,8 @@ use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{
-    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, Program, Scalar, Scope, Stmt,
-    VarId,
+    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, PingPong, Program, Scalar,
+    Scope, Stmt, VarId,
 };
 pub use launch::launch_plan;
 use writer::Writer;
@@ -100,6 +100,17 @@ impl<'a> Emitter<'a> {
     fn stmt(&mut self, stmt: &Stmt) {
         match stmt {
             Stmt::Line(line) => self.out.source_line(*line, &self.program.file),
+            Stmt::DeclareOperand(var) => {
+                let line = format!("{} {};", self.packed_type(*var), self.program.var(*var).name);
+                self.out.line(line);
+            }
+            Stmt::Pack { value, operand } => {
+                let (value, packed) = (self.program.var(*value), self.program.var(*operand));
+                let Domain::Tile(layout) = value.domain else { return };
+                let (ty, layout) = (packed.ty.cuda(), &self.program.layout(layout).name);
+                let kind = self.packed_type(*operand);
+                self.out.line(format!("{} = {kind}(RegisterA<{ty}, {layout}>{{{}}});", packed.name, value.name));
+            }
             Stmt::Declare(var) => {
                 let var = self.program.var(*var);
                 match self.slots(var.domain) {
@@ -194,7 +205,7 @@ impl<'a> Emitter<'a> {
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
             Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
             Stmt::Locate => self.locate(),
-            Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores => {
+            Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores | Stmt::PingPong(..) => {
                 self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
             }
             Stmt::Dot(dot) => {
@@ -387,6 +398,14 @@ impl<'a> Emitter<'a> {
         self.out.line("}");
     }
 
+    /// Of an operand that products read from registers.
+    fn packed_type(&self, operand: VarId) -> String {
+        let var = self.program.var(operand);
+        let Domain::Tile(layout) = var.domain else { return String::new() };
+        let layout = &self.program.layout(layout).name;
+        format!("PackedA<{}, {layout}::rows, {layout}::cols>", var.ty.cuda())
+    }
+
     fn operand(&self, operand: &Operand, k: u32) -> String {
         match operand {
             Operand::Shared { shared, slot, major } => self.shared_operand(*shared, slot.as_ref(), *major, k),
@@ -396,6 +415,7 @@ impl<'a> Emitter<'a> {
                 let Domain::Tile(layout) = value.domain else { return String::new() };
                 format!("RegisterA<{}, {}>{{{}}}", ty.cuda(), self.program.layout(layout).name, value.name)
             }
+            Operand::Packed { operand } => self.program.var(*operand).name.clone(),
         }
     }
 
@@ -441,6 +461,15 @@ impl<'a> Emitter<'a> {
             Stmt::Fence => "fence_proxy_async();",
             Stmt::AwaitPanel { .. } => return Some(self.await_panel()),
             Stmt::FinishStores => "finish_panels();",
+            Stmt::PingPong(step, warpgroups) => {
+                let function = match step {
+                    PingPong::Begin => "begin",
+                    PingPong::End => "end",
+                    PingPong::Take => "take",
+                    PingPong::Pass => "pass",
+                };
+                return Some(format!("pingpong_{function}<{warpgroups}>();"));
+            }
             _ => return None,
         };
         Some(call.into())

@@ -17,7 +17,7 @@
 //! - `loops` makes loops, and rings where a loop feeds dots;
 //! - `split` shares the terms of a sum out among blocks, `dealing` what they put together then;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
-//! - `overlap` lets products run on while the next operands are awaited;
+//! - `overlap` lets products run on while the next operands are awaited, `shifted` while the next step works out what to multiply;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `clusters` finds the tiles that neighbouring blocks fetch for each other;
 //! - `dots`, `stores` place products and results, `epilogue` the tiles that results take in on their way out;
@@ -47,6 +47,7 @@ mod rings;
 mod roles;
 mod selects;
 pub mod shares;
+mod shifted;
 pub mod skew;
 mod split;
 mod stores;
@@ -59,7 +60,7 @@ mod windows;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
 use crate::plan::Cost;
-use crate::program::{self, Producer, Program, Stmt, VarId, order, pressure, shared};
+use crate::program::{self, PingPong, Producer, Program, Stmt, VarId, order, pressure, shared};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::{Facts, steps_are_alike};
@@ -338,6 +339,10 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
                 resident => pressure::at_launch(program.threads + schedule::PRODUCER_THREADS, resident),
             };
             program.body = vec![unit_loop(dealing::deal(&mut program, unit, registers))];
+        }
+        if let Some(warpgroups) = program.pingpong {
+            program.body.insert(0, Stmt::PingPong(PingPong::Begin, warpgroups));
+            program.body.push(Stmt::PingPong(PingPong::End, warpgroups));
         }
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);

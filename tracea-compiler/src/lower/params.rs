@@ -30,6 +30,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         producer: None,
         rings: Vec::new(),
         conditions: Vec::new(),
+        pingpong: None,
         counters: Vec::new(),
         names: program::Names {
             tensors: names.tensors().to_vec(),
@@ -243,6 +244,8 @@ impl Used<'_> {
                 }
                 Stmt::Line(_)
                 | Stmt::Declare(_)
+                | Stmt::DeclareOperand(_)
+                | Stmt::Pack { .. }
                 | Stmt::Commit
                 | Stmt::Wait(_)
                 | Stmt::Barrier(_)
@@ -264,6 +267,7 @@ impl Used<'_> {
                 | Stmt::DealParts { .. }
                 | Stmt::Locate
                 | Stmt::FinishStores
+                | Stmt::PingPong(..)
                 | Stmt::Dot(_)
                 | Stmt::Reduce { .. }
                 | Stmt::Fold { .. }

@@ -63,7 +63,7 @@ impl Lowering<'_> {
             }
         }
         // What passes by one ring alone is counted for that ring alone.
-        if moving.len() > 1 && !self.epilogues.is_empty() {
+        if moving.len() > 1 && (!self.epilogues.is_empty() || self.may_be_shifted(dots)) {
             for group in &mut moving {
                 let stem = self.tensor_of(&group.operands[0]);
                 let [counter, slot, phase] =
@@ -137,9 +137,13 @@ impl Lowering<'_> {
             Ok(())
         })?;
         self.open.pop();
-        let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
-        self.out.push(step_loop(steps, body));
-        self.out.extend(after);
+        if let Some(shifted) = self.shifted(&body, &site, &steps) {
+            self.out.extend(shifted);
+        } else {
+            let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
+            self.out.push(step_loop(steps, body));
+            self.out.extend(after);
+        }
         self.leave(&site);
         self.sites.push(site);
         Ok(())

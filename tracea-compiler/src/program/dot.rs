@@ -42,6 +42,10 @@ pub enum Operand {
         value: VarId,
         ty: Dtype,
     },
+    /// The same as the product reads them, put there before.
+    Packed {
+        operand: VarId,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

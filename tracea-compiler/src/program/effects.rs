@@ -45,7 +45,7 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
             .filter_map(|operand| match operand {
                 Operand::Shared { shared, .. } if dot.unit == MathUnit::Wgmma => Some(Effect::AsyncRead(*shared)),
                 Operand::Shared { shared, .. } | Operand::Fragments { shared, .. } => Some(Effect::Read(*shared)),
-                Operand::Registers { .. } => None,
+                Operand::Registers { .. } | Operand::Packed { .. } => None,
             })
             .collect(),
         _ => Vec::new(),

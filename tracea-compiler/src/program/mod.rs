@@ -44,6 +44,8 @@ pub struct Program {
     pub rings: Vec<Ring>,
     /// Constants of the source that say where TMA may copy.
     pub conditions: Vec<Condition>,
+    /// Where consumers take turns: how many warpgroups.
+    pub pingpong: Option<u32>,
     /// Integers that count a role's steps through its rings, from 0.
     pub counters: Vec<String>,
     pub names: Names,
@@ -241,6 +243,13 @@ pub enum Stmt {
     /// Where the following statements stand in the user's source.
     Line(u32),
     Declare(VarId),
+    /// Of a first operand in registers, as products read it.
+    DeclareOperand(VarId),
+    /// Rounds a tile to the operand's type and puts it there.
+    Pack {
+        value: VarId,
+        operand: VarId,
+    },
     /// `const int <name> = <value>;`
     Let {
         name: String,
@@ -383,6 +392,8 @@ pub enum Stmt {
     Locate,
     /// What TMA was asked to store has left shared memory.
     FinishStores,
+    /// So many warpgroups issue products one after the other.
+    PingPong(PingPong, u32),
     Dot(Dot),
     Reduce {
         op: ReduceOp,
@@ -491,6 +502,17 @@ impl Stmt {
             _ => Vec::new(),
         }
     }
+}
+
+/// What a warpgroup does with the token that goes round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PingPong {
+    /// Before the first turn, and after the last one.
+    Begin,
+    End,
+    /// Waits for its turn, and ends it.
+    Take,
+    Pass,
 }
 
 /// What a reduction runs over.

@@ -12,12 +12,21 @@ pub fn peak(program: &Program) -> u32 {
     at_most(program, PANEL_REGISTERS)
 }
 
+/// The same of some statements by themselves.
+pub fn peak_within(program: &Program, stmts: &[Stmt]) -> u32 {
+    peak_of(program, stmts, PANEL_REGISTERS)
+}
+
 fn at_most(program: &Program, beside_panels: u32) -> u32 {
+    peak_of(program, &program.body, beside_panels)
+}
+
+fn peak_of(program: &Program, stmts: &[Stmt], beside_panels: u32) -> u32 {
     let mut values = Values { program, beside_panels, parts: BTreeMap::new() };
-    values.find_parts(&program.body, None);
+    values.find_parts(stmts, None);
     let mut peak = 0;
-    values.live_before(&program.body, BTreeSet::new(), &mut peak);
-    peak + addresses(program, &program.body, false)
+    values.live_before(stmts, BTreeSet::new(), &mut peak);
+    peak + addresses(program, stmts, false)
 }
 
 /// Whether the blocks that are to share a multiprocessor find room beside each other. The assembler wants a product's registers
@@ -192,10 +201,14 @@ impl Values<'_> {
             _ => 0,
         };
         *peak = (*peak).max(during.iter().map(|var| self.size(*var)).sum::<u32>() + fragments);
-        if let Stmt::Declare(var) = stmt {
+        if let Stmt::Declare(var) | Stmt::DeclareOperand(var) = stmt {
             live.remove(var);
         } else if let (
-            Stmt::Map { unless_all: None, .. } | Stmt::Load { .. } | Stmt::ReadPanel { .. } | Stmt::Reduce { .. },
+            Stmt::Map { unless_all: None, .. }
+            | Stmt::Load { .. }
+            | Stmt::ReadPanel { .. }
+            | Stmt::Reduce { .. }
+            | Stmt::Pack { .. },
             Some(var),
         ) = (stmt, writes)
         {
@@ -240,16 +253,19 @@ fn fragments(program: &Program, dot: &Dot) -> u32 {
         (MathUnit::Wgmma, _) => match dot.a {
             Operand::Registers { .. } => dot.k / 4,
             Operand::Fragments { .. } => dot.k / 2,
-            Operand::Shared { .. } => 0,
+            Operand::Shared { .. } | Operand::Packed { .. } => 0,
         },
         _ => 4 * (layout.row_size() + layout.col_size()),
     }
 }
 
-fn writes(stmt: &Stmt) -> Option<VarId> {
+/// The variable that a statement gives a value, but for dots and those inside of it.
+pub fn writes(stmt: &Stmt) -> Option<VarId> {
     match stmt {
         Stmt::Map { target, .. } | Stmt::Load { target, .. } | Stmt::ReadPanel { target, .. } => Some(*target),
-        Stmt::Reduce { target, .. } | Stmt::Exchange { target, .. } => Some(*target),
+        Stmt::Reduce { target, .. } | Stmt::Exchange { target, .. } | Stmt::Pack { operand: target, .. } => {
+            Some(*target)
+        }
         _ => None,
     }
 }
@@ -271,6 +287,7 @@ pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
         | Stmt::Reduce { value, .. }
         | Stmt::Exchange { value, .. }
         | Stmt::Stage { value, .. }
+        | Stmt::Pack { value, .. }
         | Stmt::WritePanel { value, .. } => {
             vars.insert(*value);
         }
@@ -284,8 +301,9 @@ pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
         Stmt::Dot(dot) => {
             vars.insert(dot.target);
             for operand in [&dot.a, &dot.b] {
-                if let Operand::Registers { value, .. } = operand {
-                    vars.insert(*value);
+                match operand {
+                    Operand::Registers { value, .. } | Operand::Packed { operand: value } => vars.extend([*value]),
+                    Operand::Shared { .. } | Operand::Fragments { .. } => {}
                 }
             }
         }

@@ -64,6 +64,10 @@ impl Program {
             }
             match stmt {
                 Stmt::Line(_) => continue,
+                Stmt::DeclareOperand(var) => write!(f, "declare operand {}", self.var(*var).name)?,
+                Stmt::Pack { value, operand } => {
+                    write!(f, "pack {} <- {}", self.var(*operand).name, self.var(*value).name)?
+                }
                 Stmt::Declare(var) => {
                     let var = self.var(*var);
                     write!(f, "declare {}: {:?} over {}", var.name, var.ty, self.domain(var.domain))?
@@ -177,6 +181,7 @@ impl Program {
                 }
                 Stmt::Locate => write!(f, "locate")?,
                 Stmt::FinishStores => write!(f, "finish stores")?,
+                Stmt::PingPong(step, _) => write!(f, "ping-pong: {step:?}")?,
                 Stmt::Dot(dot) => write!(
                     f,
                     "dot {} {} {} . {} by {:?}",
@@ -265,6 +270,7 @@ impl Program {
             Operand::Shared { shared, major, .. } => format!("{} ({major:?}-major)", self.shared(*shared).name),
             Operand::Fragments { shared, .. } => format!("{} (fragments)", self.shared(*shared).name),
             Operand::Registers { value, .. } => format!("{} (registers)", self.var(*value).name),
+            Operand::Packed { operand } => format!("{} (packed)", self.var(*operand).name),
         }
     }
 }

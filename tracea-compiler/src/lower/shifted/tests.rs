@@ -1,0 +1,94 @@
+use crate::testing::{lines, program};
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// What consumers do with products, turns and the rings of operands, in the step of a kernel that multiplies what it has computed.
+fn consumers(schedule: TokenStream, head: TokenStream, step: TokenStream) -> Vec<String> {
+    let program = program(quote! {
+        #[schedule(sm_90a, #schedule)]
+        fn f<S: Dim, T: Dim>(
+            q: &Tensor<f16, (S, Const<#head>)>, k: &Tensor<f16, (T, Const<#head>)>, v: &Tensor<f16, (T, Const<#head>)>,
+            o: &mut Tensor<f16, (S, Const<#head>)>, by: f32,
+        ) {
+            tile!(for i in S {
+                let mut acc = zeros::<f32>((i, ..));
+                let mut m = zeros::<f32>(i);
+                tile!(for j in T { #step });
+                o[(i, ..)] = (acc + m).to();
+            });
+        }
+    });
+    let told = ["dot ", "wait for dots", "wait full", "release", "pack", "ping-pong", "map acc", "if", "for step"];
+    let told = |line: &String| told.iter().any(|word| line.starts_with(word));
+    let all = lines(&program);
+    let own = all.iter().rposition(|line| line.starts_with("consumers")).expect("warp roles");
+    all[own..]
+        .iter()
+        .filter(|line| told(line))
+        .map(|line| line.split(" (").next().unwrap_or(line).to_string())
+        .collect()
+}
+
+fn chain() -> TokenStream {
+    quote! {
+        let p = (dot(q[(i, ..)], k[(j, ..)].t()) * by).exp();
+        let fade = p.row_max();
+        acc = acc * fade + dot(p.to::<f16>(), v[(j, ..)]);
+        m = m + fade;
+    }
+}
+
+#[test]
+fn the_last_product_runs_beside_the_next_step() {
+    let all = consumers(quote!(i = 128, j = 128, stages = 2, consumers = 2), quote!(64), chain());
+    let at = |line: &str| all.iter().position(|other| other == line).unwrap_or_else(|| panic!("{line}: {all:#?}"));
+    let step = &all[at("for step")..];
+    let expected = [
+        "for step",
+        "wait full k_ready",
+        "ping-pong: Take",
+        "dot product = q_shared",
+        "wait full v_ready",
+        "dot acc += p_operand",
+        "ping-pong: Pass",
+        "wait for dots, 1 pending",
+        "release k_ready",
+        "wait for dots, 0 pending",
+        "release v_ready",
+        "map acc",
+        "pack p_operand <- p",
+        "if",
+        "wait full v_ready",
+        "dot acc += p_operand",
+        "wait for dots, 0 pending",
+        "release v_ready",
+    ];
+    assert_eq!(step[..expected.len()], expected);
+    let first = &all[at("if")..at("for step")];
+    let scaled = first.iter().position(|line| line == "map acc").expect("scaled");
+    assert_eq!(first[scaled + 1], "pack p_operand <- p", "what is there is scaled from the first step on");
+}
+
+#[test]
+fn one_warpgroup_takes_no_turns() {
+    let all = consumers(quote!(i = 64, j = 64, stages = 2, consumers = 1), quote!(64), chain());
+    assert!(all.iter().any(|line| line.starts_with("pack")), "{all:#?}");
+    assert!(!all.iter().any(|line| line.starts_with("ping-pong")), "{all:#?}");
+}
+
+#[test]
+fn what_the_step_needs_of_the_last_product_is_not_put_off() {
+    let step = quote! {
+        let p = (dot(q[(i, ..)], k[(j, ..)].t()) * by).exp();
+        acc += dot(p.to::<f16>(), v[(j, ..)]);
+        m = m + acc.row_max();
+    };
+    let all = consumers(quote!(i = 128, j = 64, stages = 2, consumers = 2), quote!(64), step);
+    assert!(!all.iter().any(|line| line.starts_with("pack")), "{all:#?}");
+}
+
+#[test]
+fn too_many_registers_leave_the_order_as_it_is() {
+    let all = consumers(quote!(i = 128, j = 256, stages = 2, consumers = 2), quote!(64), chain());
+    assert!(!all.iter().any(|line| line.starts_with("pack")), "{all:#?}");
+}
