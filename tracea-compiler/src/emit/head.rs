@@ -278,10 +278,12 @@ impl Emitter<'_> {
             let total = self.count(axis);
             let index =
                 if axes.is_empty() { "block".to_string() } else { format!("block % {}", parenthesised(&total)) };
+            let descending = program.grid.iter().any(|grid| grid.axis == axis && grid.descending);
+            let index = if descending { format!("{} - 1 - {index}", parenthesised(&total)) } else { index };
             if self.nest.axis(axis).kind == AxisKind::Each {
                 self.out.line(format!("const int {name} = {index};"));
             } else {
-                let index = if axes.is_empty() { index } else { format!("({index})") };
+                let index = if axes.is_empty() && !descending { index } else { format!("({index})") };
                 self.first_coordinate(axis, &index);
             }
             if !axes.is_empty() {

@@ -1,6 +1,6 @@
 //! What a nest's values are used for: who reads a value, and how each dot gets its operands.
 
-use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Nest, Op, Predicate, Stmt, TensorId, ValueId};
+use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, IntOp, Loop, Nest, Op, Predicate, Stmt, TensorId, ValueId};
 use crate::program::Major;
 
 /// A reader of a value.
@@ -201,6 +201,24 @@ pub fn steps_are_alike(block: &Block) -> bool {
     })
 }
 
+/// Whether loops get longer from one block along the axis to the next: then the last ones are best begun first, so that none is long that
+/// runs when most are done.
+pub fn takes_longer_along(block: &Block, axis: AxisId) -> bool {
+    block.stmts.iter().any(|stmt| match stmt {
+        Stmt::Loop(Loop { from: None, until: Some(until), .. }) => grows_along(until, axis),
+        Stmt::Loop(inner) => takes_longer_along(&inner.body, axis),
+        _ => false,
+    })
+}
+
+fn grows_along(int: &Int, axis: AxisId) -> bool {
+    match int {
+        Int::BlockStart(of) | Int::BlockEnd(of) => *of == axis,
+        Int::Binary(IntOp::Add | IntOp::Min | IntOp::Max, a, b) => grows_along(a, axis) || grows_along(b, axis),
+        _ => false,
+    }
+}
+
 /// Axes whose element coordinates a predicate reads.
 pub fn predicate_axes(predicate: &Predicate, each: &mut impl FnMut(AxisId)) {
     match predicate {
@@ -276,5 +294,32 @@ pub fn homes(block: &Block, next: &mut usize, homes: &mut std::collections::BTre
             Stmt::Loop(inner) => self::homes(&inner.body, next, homes),
             Stmt::Store { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::cuda;
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    #[test]
+    fn blocks_that_take_longer_begin_first() {
+        let first = |until: TokenStream| {
+            let text = cuda(quote! {
+                #[schedule(sm_80, i = 4, j = 512)]
+                fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>) {
+                    tile!(for i in M {
+                        let mut total = zeros::<f32>(i);
+                        tile!(for j in #until { total += x[(i, j)].row_sum(); });
+                        y[i] = total;
+                    });
+                }
+            });
+            text.lines().find_map(|line| line.trim().strip_prefix("const int i0 = ").map(str::to_string)).expect("i0")
+        };
+        assert_eq!(first(quote!(N)), "block * BLOCK_I;");
+        assert_eq!(first(quote!(N.until(i.end()))), "(((M + BLOCK_I - 1) / BLOCK_I) - 1 - block) * BLOCK_I;");
+        assert_eq!(first(quote!(N.range(i.start()..i.end()))), "block * BLOCK_I;", "as long as any other");
     }
 }

@@ -143,6 +143,7 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
         if let Some(cut) = schedule::variants::by_three_quarters(&laid.nest, &facts, &narrower) {
             portfolio.push(fit_roles(&laid, &facts, &cut, &[1])?);
         }
+        portfolio.extend(by_three_warpgroups(&laid, &facts, &narrower));
         while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) {
             portfolio.push(fit_deep(&laid, &facts, &narrower)?);
         }
@@ -230,6 +231,18 @@ fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> 
     let schedule = schedule::variants::by_pairs(&laid.nest, facts, schedule)?;
     let program = lower(laid, facts, &schedule).ok()?;
     (program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
+}
+
+/// The same schedule for three warpgroups, as deep as there is room for, where these have registers for it.
+fn by_three_warpgroups(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
+    let schedule = schedule::variants::by_three_warpgroups(&laid.nest, facts, schedule)?;
+    let stages = (2..=schedule.stages).rev();
+    stages.map(|stages| Schedule { stages, ..schedule.clone() }).find_map(|schedule| {
+        let program = lower(laid, facts, &schedule).ok()?;
+        let fits = program.shared_bytes <= schedule.target.shared_limit
+            && pressure::peak(&program) <= schedule::choose::registers_of(&schedule);
+        fits.then(|| Lowered::of(laid, facts, schedule, program))
+    })
 }
 
 /// Whether a result takes tiles in that pass by a ring: so much to do beside products that few of these wait for L2.

@@ -1,6 +1,6 @@
 //! Kernel parameters: pointers, strides, extents, scalars and precomputed divisors, as far as the code reads them.
 
-use super::analysis::Facts;
+use super::analysis::{Facts, takes_longer_along};
 use super::domains::Domains;
 use super::names::Names;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, TensorId};
@@ -18,6 +18,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         .iter()
         .enumerate()
         .filter_map(|(index, _)| schedule.blocks[index].map(|block| (AxisId(index as u32), block)));
+    let raster = raster(nest, schedule);
     Program {
         kernel: nest.name.clone(),
         entry: entry(nest),
@@ -49,9 +50,13 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         grid: nest
             .grid
             .iter()
-            .map(|axis| GridAxis { axis: *axis, block: schedule.blocks[axis.index()].unwrap_or(1) })
+            .map(|axis| {
+                let block = schedule.blocks[axis.index()].unwrap_or(1);
+                let descending = raster.is_none() && takes_longer_along(&nest.body, *axis);
+                GridAxis { axis: *axis, block, descending }
+            })
             .collect(),
-        raster: raster(nest, schedule),
+        raster,
         cluster: schedule.cluster.map(|axis| Cluster { axis, blocks: cluster::BLOCKS }),
         layouts: domains.layouts.clone(),
         shared: Vec::new(),

@@ -19,7 +19,7 @@ use super::values::scalar_of;
 use crate::nest::ValueId;
 use crate::program::pressure::{self, reads, writes};
 use crate::program::{Dot, IntText, MathUnit, Operand, PingPong, Stmt, VarId};
-use crate::schedule::choose;
+use crate::schedule::{WARPGROUP, choose};
 
 /// A step's statements, as far as the last product takes part.
 struct Parts {
@@ -84,7 +84,7 @@ impl Lowering<'_> {
         let product = before.iter().rposition(|stmt| matches!(stmt, Stmt::Dot(_)))?;
         let (until, from) = before.split_at(product);
         let mut step = until.to_vec();
-        let warpgroups = Some(self.schedule.threads() / 128).filter(|warpgroups| *warpgroups > 1);
+        let warpgroups = Some(self.schedule.threads() / WARPGROUP).filter(|warpgroups| *warpgroups > 1);
         step.extend(warpgroups.map(|warpgroups| Stmt::PingPong(PingPong::Take, warpgroups)));
         step.extend(from.first().cloned());
         issue(&mut step);
@@ -118,7 +118,7 @@ impl Lowering<'_> {
             },
             Stmt::If { condition: any(), body: after },
         ];
-        let fits = pressure::peak_within(&self.program, &shifted) <= choose::registers(self.schedule.target);
+        let fits = pressure::peak_within(&self.program, &shifted) <= choose::registers_of(self.schedule);
         if !fits {
             return None;
         }

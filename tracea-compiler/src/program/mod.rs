@@ -186,6 +186,8 @@ pub struct GridAxis {
     pub axis: AxisId,
     /// Elements a block; 1 for `each`.
     pub block: u32,
+    /// From the last block to the first.
+    pub descending: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -286,6 +286,18 @@ pub fn registers(target: &Target) -> u32 {
     }
 }
 
+/// The same for as many consumers as the schedule has.
+pub fn registers_of(schedule: &Schedule) -> u32 {
+    const OF_TWO_WARPGROUPS: u32 = 208;
+    let (_, consumer) = schedule.role_registers();
+    match schedule.target.pipeline {
+        Pipeline::WarpRoles if schedule.resident == 1 && consumer < OF_TWO_WARPGROUPS => {
+            registers(schedule.target) - (OF_TWO_WARPGROUPS - consumer)
+        }
+        _ => registers(schedule.target),
+    }
+}
+
 /// Takes registers off every thread: more warps, then narrower column blocks; false where neither is left.
 pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
     if facts.dots.is_empty() {

@@ -5,7 +5,7 @@
 //! the waves that the grid takes, so that a tile that is too wide for the problem, or too few of them, shows.
 
 use super::target::Pipeline;
-use super::{Schedule, cluster, variants};
+use super::{Schedule, WARPGROUP, choose, cluster, variants};
 use crate::lower::analysis::{Facts, OperandSource, mentions};
 use crate::lower::{extent_dims, nest_of, shares};
 use crate::nest::{AxisId, AxisKind, Block, Dtype, Loop, Nest, Op, Stmt, ValueId};
@@ -80,10 +80,47 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
             Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
         });
     }
+    if choose::has_chain(nest, facts) {
+        cost.steps.extend(beside_products(nest, facts, schedule));
+    }
     // Of what comes between two tiles, half is in the way of a block beside this one.
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule);
     cost
+}
+
+/// What a step works out of a product for the next one: a warp's own instructions, one after the other, and those of the other warpgroups
+/// that come between them.
+fn beside_products(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<StepCost> {
+    const OWN_PERCENT: u32 = 120;
+    const BETWEEN_PERCENT: u32 = 43;
+    let dot = facts.dots.iter().find(|dot| matches!(dot.a, OperandSource::Computed { .. }) && !dot.loops.is_empty())?;
+    let innermost = *dot.loops.last()?;
+    let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    let elements = |id: &ValueId| match &nest.value(*id).op {
+        Op::Load { .. } => 0,
+        op => nest.value(*id).ty.axes.iter().map(block).product::<u32>() * instructions_of(op),
+    };
+    let instructions: u32 = values_in(&nest.body, innermost).iter().map(elements).sum();
+    let each = instructions / schedule.threads();
+    let latency = each * (OWN_PERCENT + BETWEEN_PERCENT * (schedule.threads() / WARPGROUP)) / 100;
+    Some(StepCost { latency, work: latency, over: over(nest, schedule, &dot.loops) })
+}
+
+/// What the loop along the axis computes at each step.
+fn values_in(block: &Block, axis: AxisId) -> Vec<ValueId> {
+    let mut values = Vec::new();
+    for stmt in &block.stmts {
+        let Stmt::Loop(inner) = stmt else { continue };
+        if inner.axis == axis {
+            values.extend(inner.body.stmts.iter().filter_map(|stmt| match stmt {
+                Stmt::Value(id) => Some(*id),
+                _ => None,
+            }));
+        }
+        values.extend(values_in(&inner.body, axis));
+    }
+    values
 }
 
 /// Operations that a multiprocessor's products make in a cycle, dense. `mma.sync` reaches about five eighths of `wgmma` on the same

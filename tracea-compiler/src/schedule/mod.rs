@@ -60,13 +60,15 @@ impl ScheduleError {
 const MULTIPROCESSORS: u32 = 128;
 
 /// A producer warpgroup.
-pub const PRODUCER_THREADS: u32 = 128;
+pub const PRODUCER_THREADS: u32 = WARPGROUP;
+/// Threads that issue a product together.
+pub const WARPGROUP: u32 = 128;
 
 impl Schedule {
     /// Registers a thread of the producer and of the consumers: a warpgroup's share of a block's part of the register file,
     /// moved by `setmaxnreg` to those who hold accumulators.
     pub fn role_registers(&self) -> (u32, u32) {
-        match (self.threads() / 128, self.resident) {
+        match (self.threads() / WARPGROUP, self.resident) {
             (1, 1) => (152, 248),
             (1, _) => (72, 184),
             (2, 1) => (88, 208),
@@ -80,7 +82,7 @@ impl Schedule {
     pub fn holds_slots_longer(&self) -> bool {
         const DEEP: u32 = 4;
         const DEEPER: u32 = 6;
-        let alone = self.threads() <= 128 || self.cluster.is_some();
+        let alone = self.threads() <= WARPGROUP || self.cluster.is_some();
         self.stages >= if alone { DEEP } else { DEEPER }
     }
 

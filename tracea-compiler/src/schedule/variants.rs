@@ -3,8 +3,8 @@
 
 use super::choose::{has_chain, loops_over_columns, roles};
 use super::target::Pipeline;
-use super::{Schedule, cluster, known_extent, tiled_grid_axes};
-use crate::lower::analysis::Facts;
+use super::{Schedule, WARPGROUP, cluster, known_extent, tiled_grid_axes};
+use crate::lower::analysis::{Facts, steps_are_alike};
 use crate::lower::merged::merged_axes;
 use crate::lower::skew;
 use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Stmt};
@@ -118,6 +118,25 @@ pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> V
         of((warps, 1), 2, "rows in registers, two to a warp"),
         of((warps, 1), 4, "short rows in registers, four to a warp"),
     ]
+}
+
+/// The same schedule for three warpgroups a block, where products are other ones' operands: while one multiplies, two work out what to
+/// multiply. Blocks that are as long as each other have rows enough for that.
+pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    const ROWS: u32 = 64;
+    if !has_chain(nest, facts) || !steps_are_alike(&nest.body) || schedule.threads() != 2 * WARPGROUP {
+        return None;
+    }
+    let mut wide = Schedule { warps: (12, 1), ..schedule.clone() };
+    for dot in &facts.dots {
+        let only_rows = facts.dots.iter().all(|other| other.n != dot.m && other.k != dot.m);
+        if !only_rows || schedule.blocks[dot.m.index()] != Some(2 * ROWS) {
+            return None;
+        }
+        wide.blocks[dot.m.index()] = Some(3 * ROWS);
+    }
+    wide.why = "three warpgroups, two of which work out what to multiply while one multiplies".into();
+    Some(wide)
 }
 
 /// The same schedule for one warpgroup a block: fewer rows, for products that have few; nothing where a dot's rows are another

@@ -1,4 +1,6 @@
-use crate::testing::{lines, program};
+use crate::lower::lower_portfolio;
+use crate::schedule::target::SM_90A;
+use crate::testing::{self, lines, program};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -91,4 +93,30 @@ fn what_the_step_needs_of_the_last_product_is_not_put_off() {
 fn too_many_registers_leave_the_order_as_it_is() {
     let all = consumers(quote!(i = 128, j = 256, stages = 2, consumers = 2), quote!(64), chain());
     assert!(!all.iter().any(|line| line.starts_with("pack")), "{all:#?}");
+}
+
+/// The portfolio's schedules of a chain of products whose inner axis has this extent, along which a loop ends where it says.
+fn portfolio(head: TokenStream, until: TokenStream) -> Vec<String> {
+    let (nest, _) = testing::nest(quote! {
+        fn f<S: Dim, T: Dim>(
+            q: &Tensor<f16, (S, Const<#head>)>, k: &Tensor<f16, (T, Const<#head>)>, v: &Tensor<f16, (T, Const<#head>)>,
+            o: &mut Tensor<f16, (S, Const<#head>)>,
+        ) {
+            tile!(for i in S {
+                let mut acc = zeros::<f32>((i, ..));
+                tile!(for j in #until { acc += dot(dot(q[(i, ..)], k[(j, ..)].t()).exp().to::<f16>(), v[(j, ..)]); });
+                o[(i, ..)] = acc.to();
+            });
+        }
+    });
+    let all = lower_portfolio(&nest, &SM_90A).expect("schedules");
+    all.into_iter().map(|lowered| lowered.program.schedule).collect()
+}
+
+#[test]
+fn three_warpgroups_multiply_where_they_have_registers_and_rows_are_alike() {
+    let threes = |head, until| portfolio(head, until).iter().filter(|one| one.contains("consumers = 3")).count();
+    assert_eq!(threes(quote!(64), quote!(T)), 1);
+    assert_eq!(threes(quote!(128), quote!(T)), 0, "too many accumulators");
+    assert_eq!(threes(quote!(64), quote!(T.until(i.end()))), 0, "longer blocks leave more over");
 }
