@@ -197,10 +197,11 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
     Ok(())
 }
 
-/// Whether the instance is that of bf16 beside one of f16, whose code differs by conversions alone, or lacks what a flag adds.
+/// Whether the instance is that of bf16 beside one of f16, whose code differs by conversions alone, or that of f32, whose vectors are half as
+/// long, or lacks what a flag adds.
 fn has_twin(kernel: &KernelDef, instance: &Instance) -> bool {
     let tested = |key: &Key| match key {
-        Key::Dtype(Dtype::Bf16) => Key::Dtype(Dtype::F16),
+        Key::Dtype(Dtype::Bf16 | Dtype::F32) => Key::Dtype(Dtype::F16),
         Key::Bool(_) => Key::Bool(true),
         other => *other,
     };
