@@ -361,8 +361,12 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             program.body.push(Stmt::FinishStores);
         }
         let threads = schedule::PRODUCER_THREADS;
-        // A producer whose block shares its multiprocessor has registers for half as many.
-        let rows_at_a_time = if schedule.resident > 1 { 4 } else { 8 };
+        // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers.
+        let rows_at_a_time = match registers {
+            ..=32 => 2,
+            _ if schedule.resident > 1 => 4,
+            _ => 8,
+        };
         if program.rings.is_empty() {
             body.clear();
         }

@@ -114,6 +114,25 @@ fn portfolio(head: TokenStream, until: TokenStream) -> Vec<String> {
 }
 
 #[test]
+fn few_registers_copy_few_rows_at_a_time() {
+    let rows = |schedule: TokenStream| {
+        let program = program(quote! {
+            #[schedule(sm_90a, #schedule)]
+            fn f<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f16, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    c[(i, j)] = acc.to();
+                });
+            }
+        });
+        program.producer.expect("warp roles").rows_at_a_time
+    };
+    assert_eq!(rows(quote!(i = 128, j = 128, k = 64, stages = 3, consumers = 2)), 8);
+    assert_eq!(rows(quote!(i = 192, j = 128, k = 64, stages = 3, consumers = 3)), 2);
+}
+
+#[test]
 fn three_warpgroups_multiply_where_they_have_registers_and_rows_are_alike() {
     let threes = |head, until| portfolio(head, until).iter().filter(|one| one.contains("consumers = 3")).count();
     assert_eq!(threes(quote!(64), quote!(T)), 1);
