@@ -288,13 +288,12 @@ pub fn registers(target: &Target) -> u32 {
 
 /// The same for as many consumers as the schedule has.
 pub fn registers_of(schedule: &Schedule) -> u32 {
-    const OF_TWO_WARPGROUPS: u32 = 208;
-    let (_, consumer) = schedule.role_registers();
+    /// What a consumer needs beside its values where the assembler has no room to move them.
+    const OTHERS: u32 = 28;
+    let most = registers(schedule.target);
     match schedule.target.pipeline {
-        Pipeline::WarpRoles if schedule.resident == 1 && consumer < OF_TWO_WARPGROUPS => {
-            registers(schedule.target) - (OF_TWO_WARPGROUPS - consumer)
-        }
-        _ => registers(schedule.target),
+        Pipeline::WarpRoles if schedule.resident == 1 => most.min(schedule.role_registers().1 - OTHERS),
+        _ => most,
     }
 }
 

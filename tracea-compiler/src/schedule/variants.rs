@@ -7,7 +7,7 @@ use super::{Schedule, WARPGROUP, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, steps_are_alike};
 use crate::lower::merged::merged_axes;
 use crate::lower::skew;
-use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Stmt};
+use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Op, Stmt, UnaryOp};
 
 /// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
 /// little under way at a warp a row. Also twice as many threads, and twice as many columns each: where rows are kept, shared memory says how
@@ -121,14 +121,26 @@ pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> V
 }
 
 /// The same schedule for three warpgroups a block, where products are other ones' operands: while one multiplies, two work out what to
-/// multiply. Blocks that are as long as each other have rows enough for that.
+/// multiply. Blocks that are as long as each other have rows enough for that. A thread's registers are just enough: not where the assembler
+/// unrolls a short loop, or interleaves functions that take many instructions.
 pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
     const ROWS: u32 = 64;
     if !has_chain(nest, facts) || !steps_are_alike(&nest.body) || schedule.threads() != 2 * WARPGROUP {
         return None;
     }
+    let short = |op: &Op| match op {
+        Op::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Exp | UnaryOp::Exp2),
+        Op::Call(..) => false,
+        _ => true,
+    };
+    if !facts.order.iter().all(|id| short(&nest.value(*id).op)) {
+        return None;
+    }
     let mut wide = Schedule { warps: (12, 1), ..schedule.clone() };
     for dot in &facts.dots {
+        if dot.loops.iter().any(|axis| known_extent(nest, *axis).is_some()) {
+            return None;
+        }
         let only_rows = facts.dots.iter().all(|other| other.n != dot.m && other.k != dot.m);
         if !only_rows || schedule.blocks[dot.m.index()] != Some(2 * ROWS) {
             return None;

@@ -96,7 +96,7 @@ fn too_many_registers_leave_the_order_as_it_is() {
 }
 
 /// The portfolio's schedules of a chain of products whose inner axis has this extent, along which a loop ends where it says.
-fn portfolio(head: TokenStream, until: TokenStream) -> Vec<String> {
+fn portfolio(head: TokenStream, until: TokenStream, function: TokenStream) -> Vec<String> {
     let (nest, _) = testing::nest(quote! {
         fn f<S: Dim, T: Dim>(
             q: &Tensor<f16, (S, Const<#head>)>, k: &Tensor<f16, (T, Const<#head>)>, v: &Tensor<f16, (T, Const<#head>)>,
@@ -104,7 +104,7 @@ fn portfolio(head: TokenStream, until: TokenStream) -> Vec<String> {
         ) {
             tile!(for i in S {
                 let mut acc = zeros::<f32>((i, ..));
-                tile!(for j in #until { acc += dot(dot(q[(i, ..)], k[(j, ..)].t()).exp().to::<f16>(), v[(j, ..)]); });
+                tile!(for j in #until { acc += dot(dot(q[(i, ..)], k[(j, ..)].t()).#function().to::<f16>(), v[(j, ..)]); });
                 o[(i, ..)] = acc.to();
             });
         }
@@ -134,8 +134,11 @@ fn few_registers_copy_few_rows_at_a_time() {
 
 #[test]
 fn three_warpgroups_multiply_where_they_have_registers_and_rows_are_alike() {
-    let threes = |head, until| portfolio(head, until).iter().filter(|one| one.contains("consumers = 3")).count();
-    assert_eq!(threes(quote!(64), quote!(T)), 1);
-    assert_eq!(threes(quote!(128), quote!(T)), 0, "too many accumulators");
-    assert_eq!(threes(quote!(64), quote!(T.until(i.end()))), 0, "longer blocks leave more over");
+    let threes = |head, until, function| {
+        portfolio(head, until, function).iter().filter(|one| one.contains("consumers = 3")).count()
+    };
+    assert_eq!(threes(quote!(64), quote!(T), quote!(exp)), 1);
+    assert_eq!(threes(quote!(128), quote!(T), quote!(exp)), 0, "too many accumulators");
+    assert_eq!(threes(quote!(64), quote!(T.until(i.end())), quote!(exp)), 0, "longer blocks leave more over");
+    assert_eq!(threes(quote!(64), quote!(T), quote!(tanh)), 0, "a function that branches");
 }
