@@ -16,7 +16,7 @@ use super::Lowering;
 use super::analysis::{Facts, Use, untransposed};
 use super::reductions::identity;
 use crate::nest::{AxisId, BinaryOp, Carried, CompareOp, Loop, Nest, Op, ReduceOp, UnaryOp, ValueId};
-use crate::program::{Along, Domain, Expr, Identity, Scalar, Stmt, VarId};
+use crate::program::{Along, Domain, Expr, Scalar, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
 /// What a loop carries that may be worked out by shares.
@@ -55,12 +55,8 @@ pub fn find(nest: &Nest, facts: &Facts, outer: &Loop, innermost: &Loop) -> Vec<S
     let finder = Finder { nest, facts };
     let carried = || innermost.carried.iter().enumerate();
     let starts_empty = |share: &Share| {
-        let empty = match share.op {
-            ReduceOp::Sum => 0.0,
-            ReduceOp::Max => f64::NEG_INFINITY,
-            ReduceOp::Min => f64::INFINITY,
-        };
-        matches!(nest.value(outer.carried[share.at].init).op, Op::Fill(number) if number == empty)
+        let first = &nest.value(outer.carried[share.at].init).op;
+        matches!(first, Op::Fill(number) if *number == identity(share.op).number())
     };
     let mut shares: Vec<Share> = carried().filter_map(|(at, one)| finder.taken(at, one)).filter(starts_empty).collect();
     let mut faded: Vec<Share> = carried().filter_map(|(at, one)| finder.faded(at, one)).filter(starts_empty).collect();
@@ -307,14 +303,7 @@ impl Lowering<'_> {
             (other, _) => other,
         };
         let target = self.declare(&self.name(share.reduction), Scalar::Float, domain);
-        self.map(
-            target,
-            Expr::Number(match identity(share.op) {
-                Identity::Zero => 0.0,
-                Identity::NegInfinity => f64::NEG_INFINITY,
-                Identity::Infinity => f64::INFINITY,
-            }),
-        );
+        self.map(target, Expr::Number(identity(share.op).number()));
         self.out.push(Stmt::Fold { op: share.op, value, target, along });
         self.vars.insert(share.reduction, target);
         Ok(())

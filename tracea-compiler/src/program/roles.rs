@@ -1,0 +1,52 @@
+//! Warp roles: who copies, the rings by which tiles pass from there, and the turns of those that multiply.
+
+use super::shared::SharedId;
+use super::{ConditionId, IntText, Stmt};
+
+/// A warpgroup that only copies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Producer {
+    pub threads: u32,
+    /// Registers a thread of each role, for `setmaxnreg`.
+    pub registers: u32,
+    pub consumer_registers: u32,
+    /// Rows that a thread copies at a time, where it copies by itself: their addresses take registers.
+    pub rows_at_a_time: u32,
+    /// Where all of these hold, one thread makes all copies and the others leave; `None` where some are threads' in any case.
+    pub alone: Option<Vec<ConditionId>>,
+    pub body: Vec<Stmt>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RingId(pub u32);
+
+/// Buffers that are filled and freed together: a full and an empty barrier for each stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ring {
+    pub name: String,
+    pub stages: u32,
+    /// Where TMA fills it; `None` where it never does.
+    pub bulk: Option<ConditionId>,
+    /// Its slots are filled for all blocks of the cluster together, and so are free again when all of them have released them.
+    pub joint: bool,
+}
+
+/// Which slot of a ring, the parity of its current round, and whose tiles pass by it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    pub ring: RingId,
+    pub slot: IntText,
+    pub phase: IntText,
+    pub buffers: Vec<SharedId>,
+}
+
+/// What a warpgroup does with the token that goes round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PingPong {
+    /// Before the first turn, and after the last one.
+    Begin,
+    End,
+    /// Waits for its turn, and ends it.
+    Take,
+    Pass,
+}
