@@ -52,6 +52,8 @@ pub struct Variant {
     /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
     /// as their last axes, have no gaps along them.
     pub merged: Vec<usize>,
+    /// Tensors of which the code takes several of the last axes as one, which must have no gaps.
+    pub joined: Vec<Joined>,
     /// Tensors whose rows begin equally far past a multiple of eight elements, each of one with that of the others: what the code needs.
     pub skewed: Vec<usize>,
     /// An axis that the code takes in one step: it must not be longer than this block.
@@ -67,6 +69,13 @@ pub struct Variant {
 
 /// The line of a source that device functions replace.
 pub const FUNCTIONS_MARK: &str = "// [device functions]";
+
+/// So many of a tensor's last axes. What a plan says of the tensor's axes counts them as one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    pub tensor: usize,
+    pub axes: usize,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridAxis {
@@ -126,6 +135,8 @@ pub struct Fetch {
     pub bytes: u32,
     /// Blocks that fetch it for each other by TMA.
     pub blocks: u32,
+    /// Bytes of an element, where each comes by itself; 0 where rows do.
+    pub scattered: u32,
     pub over: Vec<GridAxis>,
 }
 

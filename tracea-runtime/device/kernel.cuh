@@ -7,6 +7,7 @@
 #include "tracea/dot.cuh"
 #include "tracea/exchange.cuh"
 #include "tracea/fast_div.cuh"
+#include "tracea/gather.cuh"
 #include "tracea/grid.cuh"
 #include "tracea/kept.cuh"
 #include "tracea/layout.cuh"

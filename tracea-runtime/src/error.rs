@@ -74,6 +74,12 @@ pub enum Error {
     NotAlike { schedule: String, tensors: String },
 
     #[error(
+        "schedule `{schedule}` takes the last axes of {tensors} as one, between which something lies -- let the launch choose its \
+         schedule"
+    )]
+    NotGapless { schedule: String, tensors: String },
+
+    #[error(
         "schedule `{schedule}` takes rows of at most {most} elements whole, these have {given} -- let the launch choose its \
          schedule"
     )]

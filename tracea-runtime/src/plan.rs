@@ -119,6 +119,8 @@ pub struct Variant {
     /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
     /// as their last axes, have no gaps along them.
     pub merged: &'static [usize],
+    /// Tensors of which the code takes several of the last axes as one, which must have no gaps.
+    pub joined: &'static [Joined],
     /// Tensors whose rows begin equally far past a multiple of eight elements, each of one with that of the others: what the code needs.
     pub skewed: &'static [usize],
     /// An axis that the code takes in one step: it must not be longer than this.
@@ -155,6 +157,7 @@ impl Variant {
             whole_vectors: false,
             relaid: &[],
             merged: &[],
+            joined: &[],
             skewed: &[],
             longest: None,
             windows: &[],
@@ -238,6 +241,13 @@ pub struct StepCost {
     pub over: &'static [GridAxis],
 }
 
+impl Cost {
+    /// Whether elements come one by one.
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.fetches.iter().any(|fetch| fetch.scattered > 0)
+    }
+}
+
 /// A tile of a tensor that comes in each step of a loop over the blocks of these axes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetch {
@@ -245,6 +255,8 @@ pub struct Fetch {
     pub bytes: u32,
     /// Blocks that fetch it for each other by TMA.
     pub blocks: u32,
+    /// Bytes of an element, where each comes by itself; 0 where rows do.
+    pub scattered: u32,
     pub over: &'static [GridAxis],
 }
 
@@ -285,6 +297,13 @@ pub enum Arg {
     WindowMap(usize),
     /// [`WindowAxis::corner`] of a window's axis, i32.
     WindowCorner(usize, usize),
+}
+
+/// So many of a tensor's last axes. What a plan says of the tensor's axes counts them as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    pub tensor: usize,
+    pub axes: usize,
 }
 
 /// A tensor with this one of its axes last, which makes it the contiguous one; the others stay in order. What a plan says of the

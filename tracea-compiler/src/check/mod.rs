@@ -210,7 +210,7 @@ impl<'a> Checker<'a> {
         for size in &self.names.sizes {
             let (name, known) = (literal_dim(*size), Some(*size));
             if !self.nest.dims.iter().any(|dim| dim.name == name) {
-                self.nest.dims.push(Dim { name, known });
+                self.nest.dims.push(Dim { name, known, parts: Vec::new() });
             }
         }
     }
@@ -245,7 +245,7 @@ impl<'a> Checker<'a> {
     fn dim(&mut self, name: String, known: Option<i64>) -> DimId {
         let found = self.nest.dims.iter().position(|dim| dim.name == name);
         DimId(found.unwrap_or_else(|| {
-            self.nest.dims.push(Dim { name, known });
+            self.nest.dims.push(Dim { name, known, parts: Vec::new() });
             self.nest.dims.len() - 1
         }) as u32)
     }

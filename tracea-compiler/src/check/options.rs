@@ -2,6 +2,7 @@
 
 use crate::ast::Kernel;
 use crate::errors::Failure;
+use crate::lower::flat_sums;
 use crate::nest::{AxisKind, Nest};
 use std::collections::BTreeSet;
 
@@ -17,7 +18,9 @@ pub fn check_options(kernel: &Kernel, nests: &[Nest], failure: &mut Failure) {
             .map(|axis| axis.name.as_str())
             .collect()
     };
-    let tiled = names(|kind| kind == AxisKind::Tiled);
+    let flat: BTreeSet<String> = nests.iter().filter_map(flat_sums::axis_name).collect();
+    let mut tiled = names(|kind| kind == AxisKind::Tiled);
+    tiled.extend(flat.iter().map(String::as_str));
     let scalar = names(|kind| kind == AxisKind::Each);
     for schedule in &kernel.schedules {
         if !TARGETS.contains(&schedule.target.as_str()) {

@@ -25,6 +25,14 @@ impl Emitter<'_> {
                 self.lambda(&copy.source, rows, None, &head, &tail, false, LambdaParams::Row);
             }
             AccessForm::Scattered { rows, cols } => {
+                if let (Some(parts), Some(rows), Some(cols)) = (&copy.parts, rows, cols) {
+                    let threads = match &self.program.producer {
+                        Some(producer) => format!("PRODUCERS, {}, THREADS", 2 * producer.rows_at_a_time),
+                        None => "THREADS".to_string(),
+                    };
+                    let head = format!("copy_gathered<{tile}, {threads}>({to}, ");
+                    return self.copy_gathered(&copy.source, parts, (rows, cols), &head);
+                }
                 let threads = if copies_apart { "PRODUCERS, THREADS" } else { "THREADS" };
                 let head = format!("copy_elements<{tile}, {threads}>({to}, ");
                 self.lambda(&copy.source, rows, cols, &head, ");", false, LambdaParams::RowCol);
@@ -75,10 +83,11 @@ impl Emitter<'_> {
                 self.lambda(source, None, None, &head, &tail, false, LambdaParams::Row);
             }
             (Domain::Once, _) => {
-                let (lines, pointer, valid) = self.place(source, None, None);
+                let place = self.place(source, None, None);
+                let (pointer, valid) = (place.pointer(), place.valid());
                 self.out.line("{");
                 self.out.indent();
-                for line in lines {
+                for line in place.lines {
                     self.out.line(line);
                 }
                 let ty = var.ty.cuda();
@@ -237,11 +246,12 @@ impl Emitter<'_> {
                 self.lambda(target, None, Some(cols), &head, ");", true, LambdaParams::Col);
             }
             (Domain::Once, _) => {
-                let (lines, pointer, valid) = self.place(target, None, None);
+                let place = self.place(target, None, None);
+                let (pointer, valid) = (place.pointer(), place.valid());
                 let condition = if valid == "true" { String::new() } else { format!(" && {valid}") };
                 self.out.line("if (threadIdx.x == 0) {");
                 self.out.indent();
-                for line in lines {
+                for line in place.lines {
                     self.out.line(line);
                 }
                 let value = format!("to<{ty}>({})", var.name);
@@ -306,7 +316,7 @@ impl Emitter<'_> {
     ) {
         let ty = self.nest.tensor(access.tensor).dtype.cuda();
         let result = if writes { format!("RowTarget<{ty}>") } else { format!("RowSource<{ty}>") };
-        let (lines, pointer, valid) = self.place(access, rows, cols);
+        let place = self.place(access, rows, cols);
         let params = match (params, rows.is_some(), cols.is_some()) {
             (LambdaParams::Row, true, _) => "int row",
             (LambdaParams::Row, false, _) | (LambdaParams::Col, _, false) => "int",
@@ -318,19 +328,18 @@ impl Emitter<'_> {
         };
         self.out.line(format!("{head}[&]({params}) -> {result} {{"));
         self.out.indent();
-        for line in lines {
+        let answer = format!("return {{{}, {}}};", place.pointer(), place.valid());
+        for line in place.lines {
             self.out.line(line);
         }
-        self.out.line(format!("return {{{pointer}, {valid}}};"));
+        self.out.line(answer);
         self.out.dedent();
         self.out.line(format!("}}{tail}"));
     }
 
-    /// Lines that name the coordinates, the element's address, and whether it exists. A contiguous access starts at its
-    /// block's first column.
-    fn place(&self, access: &Access, rows: Option<AxisId>, cols: Option<AxisId>) -> (Vec<String>, String, String) {
-        let mut lines = Vec::new();
-        let mut valid = Vec::new();
+    /// A contiguous access starts at its block's first column.
+    pub(super) fn place(&self, access: &Access, rows: Option<AxisId>, cols: Option<AxisId>) -> Place {
+        let (mut lines, mut limits, mut inside, mut offsets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         // An axis' own name stands for its coordinate inside the lambda.
         let mut named: Vec<AxisId> = Vec::new();
         for (axis, offset) in [(rows, "row"), (cols, "col")] {
@@ -353,7 +362,7 @@ impl Emitter<'_> {
         }
         for axis in &access.limits {
             if named.contains(axis) {
-                valid.push(format!("{} < {}", self.local_name(*axis), self.limit(*axis)));
+                limits.push(format!("{} < {}", self.local_name(*axis), self.limit(*axis)));
             }
         }
         let coordinate = |axis: AxisId| if named.contains(&axis) { self.local_name(axis) } else { self.start(axis) };
@@ -366,15 +375,13 @@ impl Emitter<'_> {
         };
         let tensor = self.nest.tensor(access.tensor);
         let name = &self.program.names.tensors[access.tensor.index()];
-        let mut pointer = name.clone();
         let last = access.index.len().saturating_sub(1);
         for (at, int) in access.index.iter().enumerate() {
             let mut text = self.int_with(int, &coordinate, &flat);
             if access.inside.contains(&at) {
                 let local = format!("{name}_at{at}");
                 lines.push(format!("const int {local} = {text};"));
-                let size = &self.program.names.dims[tensor.dims[at].index()];
-                valid.push(format!("unsigned({local}) < unsigned({size})"));
+                inside.push((local.clone(), self.program.names.dims[tensor.dims[at].index()].clone()));
                 text = local;
             }
             if text == "0" {
@@ -382,14 +389,9 @@ impl Emitter<'_> {
             }
             let simple = text.chars().all(|c| c.is_alphanumeric() || c == '_');
             let text = if simple { text } else { format!("({text})") };
-            if at == last {
-                pointer += &format!(" + {text}");
-            } else {
-                pointer += &format!(" + {text} * {}", crate::program::stride_name(name, at));
-            }
+            offsets.push(if at == last { text } else { format!("{text} * {}", crate::program::stride_name(name, at)) });
         }
-        let valid = if valid.is_empty() { "true".to_string() } else { valid.join(" && ") };
-        (lines, pointer, valid)
+        Place { lines, tensor: name.clone(), offsets, limits, inside }
     }
 
     fn local_name(&self, axis: AxisId) -> String {
@@ -403,6 +405,35 @@ impl Emitter<'_> {
         let suffix = if unique { name(part) } else { part.to_string() };
         format!("{}_{suffix}", self.axis_name(axis))
     }
+}
+
+/// Where an element is, as text.
+pub(super) struct Place {
+    /// What names the coordinates.
+    pub lines: Vec<String>,
+    tensor: String,
+    /// Terms of its distance from the tensor's first element.
+    pub offsets: Vec<String>,
+    /// Conditions under which its coordinates exist.
+    pub limits: Vec<String>,
+    /// Indices that may leave their axis, and its size.
+    pub inside: Vec<(String, String)>,
+}
+
+impl Place {
+    fn pointer(&self) -> String {
+        self.offsets.iter().fold(self.tensor.clone(), |sum, term| sum + " + " + term)
+    }
+
+    fn valid(&self) -> String {
+        let inside = self.inside.iter().map(|(at, size)| format!("unsigned({at}) < unsigned({size})"));
+        all_of(self.limits.iter().cloned().chain(inside))
+    }
+}
+
+pub(super) fn all_of(conditions: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = conditions.collect();
+    if all.is_empty() { "true".to_string() } else { all.join(" && ") }
 }
 
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 //! What stands before a kernel's statements: constants, layouts, the signature, and which block this is.
 
 use super::{Emitter, tile_name};
-use crate::nest::{AxisId, AxisKind, Extent};
+use crate::nest::{AxisId, AxisKind, DimId, Extent};
 use crate::program::layout::LayoutKind;
 use crate::program::{Cluster, ParamType, Premise, WholeTiles};
 
@@ -13,6 +13,22 @@ impl Emitter<'_> {
             let dims: Vec<&str> = tensor.dims.iter().map(|dim| self.program.names.dims[dim.index()].as_str()).collect();
             let name = &self.program.names.tensors[relaid.tensor];
             self.out.line(format!("// {name}: ({}), a copy that the launch makes", dims.join(", ")));
+        }
+    }
+
+    /// Tensors of which several axes are one.
+    pub(super) fn joined(&mut self) {
+        for joined in &self.program.joined {
+            let tensor = &self.nest.tensors[joined.tensor];
+            let dim = |dim: &DimId| {
+                let parts = &self.nest.dim(*dim).parts;
+                let named = if parts.is_empty() { std::slice::from_ref(dim) } else { &parts[..] };
+                let names: Vec<&str> = named.iter().map(|dim| self.program.names.dims[dim.index()].as_str()).collect();
+                names.join(" * ")
+            };
+            let dims: Vec<String> = tensor.dims.iter().map(dim).collect();
+            let name = &self.program.names.tensors[joined.tensor];
+            self.out.line(format!("// {name}: ({}), where nothing lies between rows", dims.join(", ")));
         }
     }
 

@@ -49,6 +49,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         relaid: program.relaid.clone(),
         merged: program.merged.clone(),
+        joined: program.joined.clone(),
         skewed: alike(program).iter().map(|tensor| tensor.index()).collect(),
         longest: program
             .whole

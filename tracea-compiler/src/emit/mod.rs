@@ -5,6 +5,7 @@
 
 mod access;
 mod expr;
+mod gather;
 mod head;
 mod int_text;
 mod launch;
@@ -60,6 +61,7 @@ impl<'a> Emitter<'a> {
         self.out.line(format!("// {}: {}", program.kernel, program.schedule));
         self.relaid();
         self.merged();
+        self.joined();
         match &program.producer {
             Some(_) => {
                 self.out.line(format!("#define TRACEA_TILE_THREADS {}", program.threads));

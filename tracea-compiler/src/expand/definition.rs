@@ -3,7 +3,7 @@
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
 use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, Cost, GridAxis, Kept, Number, Relaid, Split, Variant, Window};
+use crate::plan::{Arg, Cost, GridAxis, Joined, Kept, Number, Relaid, Split, Variant, Window};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit::{self, Visit};
@@ -14,7 +14,7 @@ pub fn kernel_def(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) ->
     let Some(nest) = nests.first() else { return TokenStream::new() };
     let Nest { name, file, line, .. } = nest;
     let line = Literal::u32_unsuffixed(*line);
-    let dims = nest.dims.iter().enumerate().map(|(index, Dim { name, known })| {
+    let dims = nest.dims.iter().enumerate().map(|(index, Dim { name, known, .. })| {
         // A size that instances choose is theirs to tell.
         let chosen = nests.iter().any(|other| other.dims[index].known != *known)
             || nest.instance.iter().any(|(chosen, _)| chosen == name);
@@ -122,6 +122,10 @@ fn variant(variant: &Variant) -> TokenStream {
         let (tensor, last) = (number(*tensor), number(*last));
         quote! { #plan::Relaid { tensor: #tensor, last: #last } }
     });
+    let joined = variant.joined.iter().map(|Joined { tensor, axes }| {
+        let (tensor, axes) = (number(*tensor), number(*axes));
+        quote! { #plan::Joined { tensor: #tensor, axes: #axes } }
+    });
     quote! {
         #plan::Variant {
             target: #target,
@@ -144,6 +148,7 @@ fn variant(variant: &Variant) -> TokenStream {
             whole_vectors: #whole_vectors,
             relaid: &[#(#relaid),*],
             merged: #merged,
+            joined: &[#(#joined),*],
             skewed: #skewed,
             longest: #longest,
             windows: &[#(#windows),*],
@@ -172,8 +177,10 @@ fn cost(cost: &Cost) -> TokenStream {
     });
     let fetches = cost.fetches.iter().map(|fetch| {
         let (tensor, over) = (number(fetch.tensor), fetch.over.iter().map(grid_axis));
-        let (bytes, blocks) = (fetch.bytes, fetch.blocks);
-        quote! { #plan::Fetch { tensor: #tensor, bytes: #bytes, blocks: #blocks, over: &[#(#over),*] } }
+        let (bytes, blocks, scattered) = (fetch.bytes, fetch.blocks, fetch.scattered);
+        quote! {
+            #plan::Fetch { tensor: #tensor, bytes: #bytes, blocks: #blocks, scattered: #scattered, over: &[#(#over),*] }
+        }
     });
     quote! { #plan::Cost { once: #once, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*] } }
 }

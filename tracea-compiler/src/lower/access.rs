@@ -20,7 +20,7 @@ impl Lowering<'_> {
         let mut inside = Vec::new();
         for (at, int) in index.iter().enumerate() {
             let exact = match int {
-                Int::Axis(axis) => self.nest.axis(*axis).extent == Extent::Dim(dims[at]),
+                Int::Axis(axis) => self.nest.runs_over(*axis, dims[at]),
                 Int::FlatCoord(axis, part) => {
                     matches!(&self.nest.axis(*axis).extent, Extent::Flat(parts) if parts[*part] == dims[at])
                 }

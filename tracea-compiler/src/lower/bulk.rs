@@ -79,7 +79,7 @@ impl<'n> Lowering<'n> {
         let (last, outer) = index.split_last()?;
         let dims = &nest.tensor(*tensor).dims;
         let fits = *last == Int::Axis(operand.cols)
-            && nest.axis(operand.cols).extent == Extent::Dim(*dims.last()?)
+            && nest.runs_over(operand.cols, *dims.last()?)
             && !self.shifted.contains(&operand.cols)
             && !self.limited.contains(&operand.cols)
             && (!self.limited.contains(&operand.rows) || self.ignores_extra_rows(operand));
@@ -101,7 +101,7 @@ impl<'n> Lowering<'n> {
         let row_at = outer.iter().position(|int| *int == Int::Axis(operand.rows))?;
         let fits = outer.len() < MOST_AXES
             && rows <= MOST_ROWS
-            && self.nest.axis(operand.rows).extent == Extent::Dim(self.nest.tensor(tensor).dims[row_at])
+            && self.nest.runs_over(operand.rows, self.nest.tensor(tensor).dims[row_at])
             && outer.iter().enumerate().all(|(at, int)| at == row_at || !mentions(int, operand.rows));
         fits.then_some(row_at)
     }
@@ -196,7 +196,7 @@ impl<'n> Lowering<'n> {
         let (last, outer) = index.split_last()?;
         let dims = &self.nest.tensor(tensor).dims;
         let whole = |axis: AxisId| !self.shifted.contains(&axis) && !self.limited.contains(&axis);
-        let exact = |axis: AxisId, at: usize| self.nest.axis(axis).extent == Extent::Dim(dims[at]);
+        let exact = |axis: AxisId, at: usize| self.nest.runs_over(axis, dims[at]);
         if *last != Int::Axis(cols) || !exact(cols, outer.len()) || !whole(rows) || !whole(cols) {
             return None;
         }

@@ -4,10 +4,11 @@ use super::Lowering;
 use super::analysis::{OperandSource, untransposed};
 use super::loops::Resident;
 use super::roles::Role;
+use super::separable;
 use crate::nest::{AxisId, Dtype, Op, ValueId};
 use crate::program::layout::LayoutKind;
 use crate::program::shared::{Shared, SharedId};
-use crate::program::{Copy, Domain, Dot, Identity, Major, MathUnit, Operand, Stmt, VarId};
+use crate::program::{AccessForm, Copy, Domain, Dot, Identity, Major, MathUnit, Operand, Stmt, VarId};
 use crate::schedule::{ScheduleError, panel};
 
 impl Lowering<'_> {
@@ -184,10 +185,14 @@ impl Lowering<'_> {
     pub fn copy(&mut self, resident: &Resident, slot: Option<crate::program::IntText>) {
         let Op::Load { tensor, index } = &self.nest.value(resident.load).op else { return };
         let source = self.access(*tensor, index, Some(resident.rows), Some(resident.cols));
-        if matches!(source.form, crate::program::AccessForm::Contiguous { .. }) {
+        if matches!(source.form, AccessForm::Contiguous { .. }) {
             self.promise("LDGSTS");
         }
-        self.out.push(Stmt::Copy(Copy { shared: resident.shared, slot, source }));
+        let parts = match source.form {
+            AccessForm::Scattered { .. } => separable::parts(index, resident.cols),
+            AccessForm::Contiguous { .. } => None,
+        };
+        self.out.push(Stmt::Copy(Copy { shared: resident.shared, slot, source, parts }));
     }
 
     pub fn shared(&mut self, name: &str, dtype: Dtype, rows: u32, cols: u32, stages: u32) -> SharedId {

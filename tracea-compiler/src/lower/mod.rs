@@ -1,10 +1,10 @@
 //! Nest and schedule → [`Program`]: layouts, rings, copies, dots, stores; every decision of a kernel's code.
 //!
-//! - `swapped` computes products the other way round, for few rows;
+//! - `swapped` computes products the other way round, for few rows, `flat_sums` takes loops of one sum as one, for few terms each;
 //! - `relaid` finds operands that the launch copies first, and reads the nest as if it were given the copies;
 //! - `analysis` says who reads what and how dots get their operands;
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
-//! - `access` turns index expressions into rows and bounds checks;
+//! - `access` turns index expressions into rows and bounds checks, `separable` into sums of a row's part and a column's;
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `shares` leaves running results with threads until a loop ends;
 //! - `past_end` knows what registers hold past an axis' end, which reductions must not see;
@@ -34,6 +34,7 @@ mod domains;
 mod dots;
 mod edges;
 mod epilogue;
+pub mod flat_sums;
 mod kept;
 mod loops;
 pub mod merged;
@@ -46,6 +47,7 @@ mod relaid;
 mod rings;
 mod roles;
 mod selects;
+mod separable;
 pub mod shares;
 mod shifted;
 pub mod skew;
@@ -87,9 +89,12 @@ impl Lowered {
     }
 }
 
-/// Lowers under a pinned schedule.
+/// Lowers under a pinned schedule. One that names the axis of flat sums takes loops as one.
 pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Lowered, ScheduleError> {
     let swapped = schedule::is_swapped(target, spec)?;
+    let flat = flat_sums::axis_name(nest).filter(|name| spec.options.iter().any(|option| option.name == *name));
+    let flat = flat.and_then(|_| flat_sums::flattened(nest));
+    let nest = flat.as_ref().unwrap_or(nest);
     if swapped {
         swapped::check(nest)?;
     }
@@ -159,7 +164,26 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
         }
         portfolio.extend(by_other_ways(nest, target, &laid)?);
     }
+    portfolio.extend(by_flat_sums(nest, target)?);
     Ok(portfolio)
+}
+
+/// Loops of one sum taken as one. What comes element by element takes many threads, of which small blocks without roles have most; where
+/// results are wide, it comes less often for wide blocks.
+fn by_flat_sums(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+    const LEAST_COLUMNS: u32 = 128;
+    let Some(flat) = flat_sums::flattened(nest) else { return Ok(Vec::new()) };
+    let Some(Start { laid, facts, schedule }) = Start::best(&flat, target) else { return Ok(Vec::new()) };
+    if target.pipeline == Pipeline::CommitGroups {
+        return Ok(vec![fit(&laid, &facts, schedule::variants::by_small_blocks(&laid.nest, &facts, &schedule))?]);
+    }
+    let mut all = vec![fit(&laid, &facts, schedule)?];
+    let mut narrower = all[0].schedule.clone();
+    let columns = |schedule: &Schedule| facts.dots.iter().filter_map(|dot| schedule.blocks[dot.n.index()]).min();
+    while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) && columns(&narrower) >= Some(LEAST_COLUMNS) {
+        all.push(fit_roles(&laid, &facts, &narrower, &[1])?);
+    }
+    Ok(all)
 }
 
 /// A nest and the schedule that others are made from.

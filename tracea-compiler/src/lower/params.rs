@@ -3,7 +3,7 @@
 use super::analysis::{Facts, takes_longer_along};
 use super::domains::Domains;
 use super::names::Names;
-use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, TensorId};
+use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
 use crate::plan;
 use crate::program::{
     self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt,
@@ -44,6 +44,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         params: all(nest, schedule, names),
         relaid: Vec::new(),
         merged: Vec::new(),
+        joined: joined(nest),
         skew: None,
         whole: None,
         windows: Vec::new(),
@@ -72,6 +73,13 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         narrowing: Vec::new(),
         promised_sass: Vec::new(),
     }
+}
+
+/// Tensors of which the nest takes several axes as one.
+fn joined(nest: &Nest) -> Vec<plan::Joined> {
+    let axes = |tensor: &Tensor| tensor.dims.last().map_or(0, |last| nest.dim(*last).parts.len());
+    let joined = |(tensor, one): (usize, &Tensor)| (axes(one) > 0).then(|| plan::Joined { tensor, axes: axes(one) });
+    nest.tensors.iter().enumerate().filter_map(joined).collect()
 }
 
 /// Blocks of two tiled axes that run together read a compact rectangle of the operands.
@@ -111,7 +119,7 @@ fn all(nest: &Nest, schedule: &Schedule, names: &Names) -> Vec<Param> {
         }
     }
     for (at, dim) in nest.dims.iter().enumerate() {
-        if dim.known.is_none() {
+        if dim.known.is_none() && dim.parts.is_empty() {
             params.push(Param { name: names.dims()[at].clone(), ty: ParamType::Int, arg: plan::Arg::Extent(at) });
         }
     }

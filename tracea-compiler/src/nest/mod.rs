@@ -68,12 +68,14 @@ pub enum InstanceValue {
     Dtype(Dtype),
 }
 
-/// A dimension: a `Dim` generic, or a `Const<N>` that stands in a tensor's type.
+/// A dimension: a `Dim` generic, a `Const<N>` that stands in a tensor's type, or several of a tensor's last ones as one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dim {
     pub name: String,
     /// The size, where the types fix it.
     pub known: Option<i64>,
+    /// What it is made of, outermost first.
+    pub parts: Vec<DimId>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -341,6 +343,13 @@ impl Nest {
     }
     pub fn dim(&self, id: DimId) -> &Dim {
         &self.dims[id.index()]
+    }
+    /// Whether the axis has as many elements as the dim.
+    pub fn runs_over(&self, axis: AxisId, dim: DimId) -> bool {
+        match &self.axis(axis).extent {
+            Extent::Dim(own) => *own == dim,
+            Extent::Flat(parts) => *parts == self.dim(dim).parts,
+        }
     }
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.index()]

@@ -60,6 +60,8 @@ pub struct Program {
     pub relaid: Vec<plan::Relaid>,
     /// Dims, outermost first, that the launch may take as one: tensors that have any have all of them, last and in this order.
     pub merged: Vec<usize>,
+    /// Tensors of which several of the last axes are one; what stands here of their axes counts them so.
+    pub joined: Vec<plan::Joined>,
     /// Rows that are walked from the chunks of memory in which they begin.
     pub skew: Option<Skew>,
     pub whole: Option<WholeRows>,
@@ -536,6 +538,15 @@ pub struct Copy {
     pub shared: SharedId,
     pub slot: Option<IntText>,
     pub source: Access,
+    /// Of scattered elements, where their places come apart.
+    pub parts: Option<Parts>,
+}
+
+/// An index as a sum, one for each tensor axis: what rows have a share in, and what columns have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parts {
+    pub rows: Vec<Int>,
+    pub columns: Vec<Int>,
 }
 
 impl Program {

@@ -8,9 +8,9 @@ use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, choose, cluster, variants};
 use crate::lower::analysis::{Facts, OperandSource, mentions};
 use crate::lower::{extent_dims, nest_of, shares};
-use crate::nest::{AxisId, AxisKind, Block, Dtype, Loop, Nest, Op, Stmt, ValueId};
+use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Loop, Nest, Op, Stmt, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
-use crate::program::{Program, pressure};
+use crate::program::{Major, Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
 const L2_BYTES: u32 = 70;
@@ -43,13 +43,17 @@ const EXCHANGE: u32 = 450;
 pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
     match facts.dots.is_empty() {
         true => of_rows(nest, facts, schedule, program),
-        false => of_dots(nest, facts, schedule),
+        false => of_dots(nest, facts, schedule, program),
     }
 }
 
-fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Cost {
+fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-    let mut cost = Cost { resident: schedule.resident, ..Cost::default() };
+    let resident = match schedule.target.pipeline {
+        Pipeline::WarpRoles => schedule.resident,
+        Pipeline::CommitGroups => pressure::likely_resident(program),
+    };
+    let mut cost = Cost { resident, ..Cost::default() };
     for dot in &facts.dots {
         let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
         let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
@@ -141,7 +145,7 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
     let (mut fetches, mut fetched) = (Vec::new(), Vec::new());
     for dot in &facts.dots {
         for (source, rows) in [(&dot.a, dot.m), (&dot.b, dot.n)] {
-            let OperandSource::Tensor { load, tensor, .. } = source else { continue };
+            let OperandSource::Tensor { load, tensor, major } = source else { continue };
             let Op::Load { index, .. } = &nest.value(*load).op else { continue };
             if fetched.contains(load) {
                 continue;
@@ -153,7 +157,16 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
             let shared = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, *load, axis));
             let blocks = if shared { cluster::BLOCKS } else { 1 };
             let over = over(nest, schedule, &dot.loops[..loops]);
-            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, over });
+            let columns = if *major == Major::K { dot.k } else { rows };
+            let scattered = match index.split_last() {
+                Some((last, outer))
+                    if *last == Int::Axis(columns) && !outer.iter().any(|int| mentions(int, columns)) =>
+                {
+                    0
+                }
+                _ => nest.tensor(*tensor).dtype.bytes(),
+            };
+            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, over });
         }
     }
     fetches

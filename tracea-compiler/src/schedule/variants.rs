@@ -238,6 +238,17 @@ pub fn by_pairs(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Sched
     Some(Schedule { cluster: Some(axis), why, ..schedule.clone() })
 }
 
+/// As narrow as blocks get, by long steps of which two are on their way: so that a multiprocessor has room for several.
+pub fn by_small_blocks(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Schedule {
+    const STEP: u32 = 64;
+    let mut small = Schedule { stages: 2, ..schedule.clone() };
+    while narrow(nest, facts, &mut small) {}
+    for dot in &facts.dots {
+        small.blocks[dot.k.index()] = Some(STEP);
+    }
+    Schedule { why: "small blocks, whose threads all copy what comes element by element".into(), ..small }
+}
+
 /// The same schedule with half as wide columns along every axis that only widens a product; false where no block can shrink.
 pub fn narrow(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
     const LEAST: u32 = 64;

@@ -83,6 +83,21 @@ __global__ void copy_elements_kernel(const typename Tile::element* source, int s
     dump_shared<Tile>(tile, out);
 }
 
+// Element (row, col) is the source's at row + col * stride, along an axis of so many where row - 2 + 2 * col lies.
+template <class Tile, int THREADS, int N>
+__global__ void copy_gathered_kernel(const typename Tile::element* source, int stride, int size, int valid_rows, int valid_cols,
+                                     typename Tile::element* out) {
+    using T = typename Tile::element;
+    extern __shared__ __align__(128) unsigned char shared[];
+    T* const tile = reinterpret_cast<T*>(shared);
+    poison_shared(shared, Tile::bytes);
+    copy_gathered<Tile, THREADS, 4>(
+        tile, source, AxisSizes<N>{size}, [&](int row) { return PlacePart<N>{row, {row - 2}, row < valid_rows}; },
+        [&](int col) { return PlacePart<N>{static_cast<long long>(col) * stride, {2 * col}, col < valid_cols}; });
+    __syncthreads();
+    dump_shared<Tile>(tile, out);
+}
+
 // ---- registers ↔ global, plainly
 
 template <class L, class T, class E>

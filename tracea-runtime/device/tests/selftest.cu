@@ -194,6 +194,31 @@ void test_copy_elements() {
     check("copy_elements " + name_of<typename Tile::type>() + " " + std::to_string(Tile::rows) + "x" + std::to_string(Tile::cols), good);
 }
 
+template <class Tile, int THREADS, int N>
+void test_copy_gathered() {
+    using T = typename Tile::element;
+    const int stride = Tile::rows + 3, size = Tile::cols + Tile::rows / 2;
+    const vector<T> source = random_values<T>(static_cast<size_t>(stride) * (Tile::cols + 1));
+    const Buffer<T> in(source);
+    bool good = true;
+    for (const Valid valid : ragged<Tile>()) {
+        Buffer<T> out(Tile::rows * Tile::cols);
+        launch(copy_gathered_kernel<Tile, THREADS, N>, 1, THREADS, Tile::bytes, in.pointer, stride, size, valid.rows, valid.cols, out.pointer);
+        const vector<T> result = out.read();
+        for (int row = 0; row < Tile::rows; ++row) {
+            for (int col = 0; col < Tile::cols; ++col) {
+                const int along = row - 2 + 2 * col;
+                const bool inside = N == 0 || (0 <= along && along < size);
+                const T expected = row < valid.rows && col < valid.cols && inside ? source[col * stride + row] : T{};
+                good &= equal_bits(result[row * Tile::cols + col], expected);
+            }
+        }
+    }
+    check("copy_gathered " + name_of<typename Tile::type>() + " " + std::to_string(Tile::rows) + "x" + std::to_string(Tile::cols) + ", " +
+              std::to_string(THREADS) + " threads, " + std::to_string(N) + " axes",
+          good);
+}
+
 template <int ALIGN>
 void test_copies_of_16_bits() {
     test_copy_rows<SharedTile<f16, 128, 32>, 128, ALIGN>();
@@ -221,6 +246,12 @@ void test_copies() {
     test_copy_elements<SharedTile<f16, 64, 32>, 128>();
     test_copy_elements<SharedTile<bf16, 24, 48>, 96>();
     test_copy_elements<SharedTile<float, 33, 16>, 128>();
+    test_copy_gathered<SharedTile<f16, 64, 32>, 128, 1>();
+    test_copy_gathered<SharedTile<f16, 128, 64>, 96, 1>();
+    test_copy_gathered<SharedTile<f16, 72, 128>, 64, 1>();
+    test_copy_gathered<SharedTile<bf16, 24, 48>, 96, 0>();
+    test_copy_gathered<SharedTile<float, 33, 16>, 128, 1>();
+    test_copy_gathered<SharedTile<float, 40, 64>, 32, 1>();
 }
 
 // ---- loads and stores of registers

@@ -261,7 +261,7 @@ mod tests {
     }
 
     const fn fetch(tensor: usize) -> Fetch {
-        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, over: &[] }
+        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, over: &[] }
     }
 
     const fn map(tensor: usize) -> Arg {

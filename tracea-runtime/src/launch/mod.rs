@@ -16,6 +16,7 @@ mod copies;
 mod copying;
 mod explain;
 mod flush;
+mod joined;
 mod merged;
 mod model;
 mod outer_axes;

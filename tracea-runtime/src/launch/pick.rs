@@ -3,6 +3,7 @@
 use super::Launch;
 use super::alignment::Alignments;
 use super::check::Sizes;
+use super::joined::joined;
 use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
 use super::params::Shares;
@@ -82,6 +83,10 @@ impl Launch<'_> {
         if !skews.serve(variant) {
             return Error::NotAlike { schedule, tensors: names(&mut variant.skewed.iter().copied()) };
         }
+        if joined(variant, &self.tensors).is_none() {
+            let tensors = names(&mut variant.joined.iter().map(|joined| joined.tensor));
+            return Error::NotGapless { schedule, tensors };
+        }
         if let Some(axis) = variant.longest.filter(|_| !has_room(variant, sizes)) {
             let given = axis.dims.iter().map(|dim| sizes.get(*dim)).product();
             return Error::TooLong { schedule, most: axis.block as usize, given };
@@ -155,7 +160,8 @@ impl Picked {
     }
 }
 
-/// The fastest for the newest target. What takes copies competes with the code that does without, older targets' where need be.
+/// The fastest for the newest target. What takes copies competes with the code that does without, older targets' where need be; so does
+/// theirs that copies element by element, for which newer ones have nothing.
 fn best(
     candidates: impl Iterator<Item = (usize, &'static Variant)> + Clone,
     predict: impl Fn(&Variant) -> Option<Prediction>,
@@ -163,7 +169,7 @@ fn best(
     let without = candidates.clone().filter(|(_, variant)| variant.relaid.is_empty());
     let newest = without.map(|(_, variant)| newness(variant.target)).max();
     let predicted = candidates
-        .filter(|(_, variant)| Some(newness(variant.target)) >= newest)
+        .filter(|(_, variant)| Some(newness(variant.target)) >= newest || variant.cost.is_scattered())
         .filter_map(|(index, variant)| Some((index, variant, predict(variant)?)));
     // The first of the equal ones: a portfolio's widest comes first.
     let best = predicted.min_by_key(|(.., said)| said.cycles);
@@ -248,7 +254,7 @@ fn print_key(key: &Key) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Relaid;
+    use crate::plan::{Cost, Fetch, Relaid};
 
     const fn instance(key: &'static [Key]) -> Instance {
         Instance { key, known_dims: &[], variants: &[], functions: &[] }
@@ -306,6 +312,17 @@ mod tests {
         assert_eq!(picked(&[(&OLD, Some(30)), (&COPYING, None)]), Some(0), "a copy that cannot be made");
         assert_eq!(picked(&[(&OLD, Some(1)), (&NEW, Some(30)), (&COPYING, Some(20))]), Some(2));
         assert_eq!(picked(&[(&COPYING, None)]), None);
+        static SCATTERED: Variant = {
+            const FETCHES: &[Fetch] = &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, over: &[] }];
+            let cost = Cost { once: 0, resident: 1, steps: &[], fetches: FETCHES };
+            Variant { cost, ..variant("sm_80", &[]) }
+        };
+        assert_eq!(
+            picked(&[(&SCATTERED, Some(10)), (&NEW, Some(20))]),
+            Some(0),
+            "newer code copies elements no faster"
+        );
+        assert_eq!(picked(&[(&SCATTERED, Some(30)), (&NEW, Some(20))]), Some(1));
     }
 
     #[test]

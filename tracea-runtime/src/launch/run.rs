@@ -3,9 +3,12 @@
 use super::Launch;
 use super::alignment::{Alignments, alignment_of, row_alignment_of};
 use super::arg::Scalar;
-use super::check::{Sizes, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides};
-use super::copies::Copies;
+use super::check::{
+    Sizes, Tensors, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides,
+};
+use super::copies::{Copies, Replaced};
 use super::copying::Copying;
+use super::joined::joined;
 use super::merged::{Gapless, Merged};
 use super::model::Capacity;
 use super::params::{Cut, Given, Parameters, Shares, shared_bytes, tiles};
@@ -125,22 +128,31 @@ impl Launch<'_> {
     pub(super) fn plan(&self, checks: &Checks<'_>, gpu: &Gpu, may_copy: bool) -> Result<Plan> {
         check_strides(self.kernel, &self.tensors)?;
         let picked = self.variant(gpu, checks, may_copy)?;
-        // What is picked can be copied.
-        let needed = Copies::needed(picked.variant, &self.tensors).unwrap_or_else(Copies::none);
+        // What is picked has what its code needs, and can be copied.
+        let joined = joined(picked.variant, &self.tensors).unwrap_or_else(Replaced::none);
+        let tensors = &joined.among(&self.tensors);
+        let needed = Copies::needed(picked.variant, tensors).unwrap_or_else(Copies::none);
         if picked.realigned_to > 0 {
-            let alignments = Alignments::of(&self.tensors);
+            let alignments = Alignments::of(tensors);
             let wanted = picked.realigned_to;
-            let all = needed.with_misaligned(self.kernel, picked.variant, &self.tensors, &alignments, wanted);
-            let plan = self.plan_with(checks, gpu, picked, all)?;
+            let all = needed.with_misaligned(self.kernel, picked.variant, tensors, &alignments, wanted);
+            let plan = self.plan_with(checks, gpu, picked, all, tensors)?;
             if picked.variant.windowed().all(|tensor| plan.windows.fit(tensor)) {
                 return Ok(plan);
             }
             // TMA cannot walk the windows anyway.
         }
-        self.plan_with(checks, gpu, picked, needed)
+        self.plan_with(checks, gpu, picked, needed, tensors)
     }
 
-    fn plan_with(&self, checks: &Checks<'_>, gpu: &Gpu, picked: Picked, copies: Copies) -> Result<Plan> {
+    fn plan_with(
+        &self,
+        checks: &Checks<'_>,
+        gpu: &Gpu,
+        picked: Picked,
+        copies: Copies,
+        tensors: &Tensors<'_>,
+    ) -> Result<Plan> {
         let Picked { index: variant_index, variant, shares, .. } = picked;
         let merged = Merged::of(self.kernel, variant, &checks.sizes, &Gapless::of(&self.tensors));
         let sizes = merged.map_or(checks.sizes, |merged| merged.sizes(&checks.sizes));
@@ -152,8 +164,8 @@ impl Launch<'_> {
             false => units,
         };
         // Where the room is does not matter yet.
-        let replaced = copies.in_room(0, &self.tensors);
-        let tensors = replaced.among(&self.tensors);
+        let replaced = copies.in_room(0, tensors);
+        let tensors = replaced.among(tensors);
         let rows = merged.map(|merged| merged.tensors(self.kernel, &tensors));
         let tensors = rows.as_ref().map_or(tensors, |rows| rows.among(&tensors));
         let mut specialization = Specialization::default();
@@ -228,8 +240,10 @@ impl Launch<'_> {
             }
             _ => Cut::WHOLE,
         };
-        let replaced = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &self.tensors);
-        let tensors = replaced.among(&self.tensors);
+        let joined = joined(plan.variant, &self.tensors).unwrap_or_else(Replaced::none);
+        let given = joined.among(&self.tensors);
+        let replaced = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &given);
+        let tensors = replaced.among(&given);
         let rows = plan.merged.map(|merged| merged.tensors(self.kernel, &tensors));
         let mut parameters = Parameters::new();
         parameters.pack(&Given {
@@ -247,7 +261,7 @@ impl Launch<'_> {
         }
         if let Some(room) = &room {
             // SAFETY: as below. The room has as many bytes as was asked for, and is this launch's until the kernel is enqueued too.
-            unsafe { copying.enqueue(stream, &plan.copies, &self.tensors, room)? };
+            unsafe { copying.enqueue(stream, &plan.copies, &given, room)? };
         }
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.

@@ -21,7 +21,7 @@ fn access() -> Access {
     Access { tensor: TensorId(0), index, form, limits: Vec::new(), inside: Vec::new(), whole_cols: false }
 }
 fn copy(shared: SharedId) -> Stmt {
-    Stmt::Copy(Copy { shared, slot: None, source: access() })
+    Stmt::Copy(Copy { shared, slot: None, source: access(), parts: None })
 }
 fn product(a: SharedId, b: SharedId, unit: MathUnit) -> Stmt {
     let operand = |shared| Operand::Shared { shared, slot: None, major: Major::K };
