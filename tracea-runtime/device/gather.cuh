@@ -24,12 +24,13 @@ struct AxisSizes {
     int size[N > 0 ? N : 1];
 };
 
-// How a warp walks a tile: lanes hold neighbouring columns, a word of them each, in one row or several at once.
+// How a warp walks a tile: lanes hold neighbouring columns, a word of them each in one group or several, of two rows or more at once. What
+// lanes hear of a row serves all their columns.
 template <class Tile>
 struct GatherWalk {
     static constexpr int each = 4 / static_cast<int>(sizeof(typename Tile::element));
     static constexpr int words = Tile::cols / each;
-    static constexpr int lanes = words >= 32 ? 32 : words > 8 ? 16 : 8;
+    static constexpr int lanes = words > 8 ? 16 : 8;
     static constexpr int at_once = 32 / lanes, groups = (words + lanes - 1) / lanes;
     static_assert(Tile::cols % each == 0, "whole words");
 };
@@ -38,7 +39,7 @@ struct GatherWalk {
 // FIRST_THREAD … FIRST_THREAD + THREADS - 1 of the block, whole warps.
 //
 // Loads of BATCH rows are under way together, a power of two.
-template <class Tile, int THREADS, int BATCH = 16, int FIRST_THREAD = 0, int N, class T, class Rows, class Columns>
+template <class Tile, int THREADS, int BATCH = 8, int FIRST_THREAD = 0, int N, class T, class Rows, class Columns>
 __device__ __forceinline__ void copy_gathered(typename Tile::element* shared, const T* tensor, AxisSizes<N> sizes, Rows rows, Columns columns) {
     using Walk = GatherWalk<Tile>;
     constexpr int each = Walk::each, groups = Walk::groups, at_once = Walk::at_once;

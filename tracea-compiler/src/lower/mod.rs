@@ -385,10 +385,11 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             program.body.push(Stmt::FinishStores);
         }
         let threads = schedule::PRODUCER_THREADS;
-        // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers.
+        // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers, or where it
+        // keeps the parts of elements' places too.
         let rows_at_a_time = match registers {
             ..=32 => 2,
-            _ if schedule.resident > 1 => 4,
+            _ if schedule.resident > 1 || gathers(&body) => 4,
             _ => 8,
         };
         if program.rings.is_empty() {
@@ -420,6 +421,16 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     shared::plan(&mut program, scratch);
     order::place(&mut program);
     Ok(program)
+}
+
+/// Whether elements come by themselves, by parts of their places.
+fn gathers(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::Copy(copy) => copy.parts.is_some(),
+        Stmt::For { body, .. } | Stmt::If { body, .. } => gathers(body),
+        Stmt::Where { body, otherwise, .. } => gathers(body) || gathers(otherwise),
+        _ => false,
+    })
 }
 
 /// All units of work that are this block's.
