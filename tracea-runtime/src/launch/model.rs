@@ -17,8 +17,8 @@ use crate::plan::{GridAxis, KernelDef, Split, Variant};
 const COPIED_PIECES: u64 = 2;
 /// Cycles, as fractions, that a warpgroup's threads take for each element that comes by itself, and that those of all blocks of a
 /// multiprocessor do. Measured on an H200 by a 7 × 7 convolution of 3 channels to 64, 142 steps of 128 × 64 elements for each multiprocessor:
-/// 506 µs by one warpgroup, 228 by those of three blocks.
-const SCATTERED_ELEMENT: (u64, u64) = (3, 4);
+/// 420 µs by one warpgroup, 238 by those of three blocks.
+const SCATTERED_ELEMENT: (u64, u64) = (3, 5);
 const SCATTERED_ELEMENTS: (u64, u64) = (1, 3);
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
@@ -31,6 +31,9 @@ const L2_BYTES: [(u32, u64); 4] = [(128, 70), (64, 54), (32, 49), (0, 31)];
 /// on an H200: 576 cycles a step for 128 rows of 64 channels and 344 for 64, by a 3 × 3 convolution to 64 filters, two blocks a multiprocessor.
 const WINDOW_START: u64 = 110;
 const WINDOW_BYTES: u64 = 35;
+/// How many tenths of that rows take which are aligned to 128, 32 and 16 bytes. Measured on an H200 by 3 × 3 convolutions of 64 images of 56²:
+/// 71 µs for 32 channels to 128, 121 for 96, 1170 and 990 cycles a step; 1360 for 67 channels, whose rows are copied to multiples of 16 bytes.
+const WINDOW_TENTHS: [(u32, u64); 3] = [(128, 10), (32, 20), (0, 23)];
 /// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
 /// block writes or reads in a cycle.
 const LEAVING: u64 = 500;
@@ -295,7 +298,9 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
         alignments.get(fetch.tensor) >= TMA_ALIGNMENT && variant.windowed().any(|tensor| tensor == fetch.tensor)
     });
     let walking = windows.fold(0u64, |walking, fetch| {
-        let each = WINDOW_START + u64::from(fetch.bytes) / WINDOW_BYTES;
+        let alignment = alignments.of_lines(fetch.tensor);
+        let tenths = WINDOW_TENTHS.iter().find(|(least, _)| alignment >= *least).map_or(10, |(_, tenths)| *tenths);
+        let each = (WINDOW_START + u64::from(fetch.bytes) / WINDOW_BYTES) * tenths / 10;
         walking.saturating_add(each.saturating_mul(steps_of(fetch.over)))
     });
     let arriving = arriving.max(walking);
@@ -509,12 +514,12 @@ mod tests {
         const FETCHES: &[Fetch] = &[Fetch { scattered: 2, ..WIDE.cost.fetches[0] }, WIDE.cost.fetches[1]];
         let scattered = |resident| Variant { cost: Cost { fetches: FETCHES, resident, ..WIDE.cost }, ..WIDE };
         let cycles = |variant: &Variant, k| says(variant, [4096, 4096, k], 0, false).cycles;
-        assert!(cycles(&scattered(1), 4096) > 5 * cycles(&WIDE, 4096));
+        assert!(cycles(&scattered(1), 4096) > 4 * cycles(&WIDE, 4096));
         assert!(
             cycles(&scattered(1), 4095) < cycles(&scattered(1), 4096) * 3,
             "the other operand's rows are copied beside them"
         );
-        assert!(2 * cycles(&scattered(3), 4096) < cycles(&scattered(1), 4096) + 100_000, "more threads copy more");
+        assert!(3 * cycles(&scattered(3), 4096) < 2 * cycles(&scattered(1), 4096), "more threads copy more");
         assert_eq!(cycles(&scattered(4), 4096), cycles(&scattered(8), 4096), "as fast as a multiprocessor issues");
     }
 
