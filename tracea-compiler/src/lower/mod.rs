@@ -1,5 +1,6 @@
 //! Nest and schedule → [`Program`]: layouts, rings, copies, dots, stores; every decision of a kernel's code.
 //!
+//! - `portfolio` says which schedules a kernel is lowered under, where nobody does;
 //! - `swapped` computes products the other way round, for few rows, `flat_sums` takes loops of one sum as one, for few terms each;
 //! - `relaid` finds operands that the launch copies first, and reads the nest as if it were given the copies;
 //! - `analysis` says who reads what and how dots get their operands;
@@ -42,6 +43,7 @@ mod names;
 mod overlap;
 mod params;
 mod past_end;
+mod portfolio;
 mod reductions;
 mod relaid;
 mod rings;
@@ -68,6 +70,7 @@ use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::{Facts, steps_are_alike};
 pub use loops::nest_of;
 pub use params::extent_dims;
+pub use portfolio::{lower_chosen, lower_portfolio};
 use relaid::Laid;
 use roles::Role;
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,222 +121,6 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
         ));
     }
     Ok(Lowered::of(&laid, &facts, schedule, program))
-}
-
-/// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
-///
-/// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
-pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
-    let Some(Start { laid, facts, schedule }) = Start::best(nest, target) else { return Ok(Vec::new()) };
-    let first = fit(&laid, &facts, schedule)?;
-    let mut narrower = first.schedule.clone();
-    let mut portfolio = Vec::new();
-    if let Some(one_row) = schedule::variants::by_merged_axes(&laid.nest, &facts, &narrower) {
-        portfolio.push(fit(&laid, &facts, one_row)?);
-    }
-    portfolio.push(first);
-    for long in schedule::variants::by_long_rows(&laid.nest, &facts, &narrower) {
-        portfolio.push(fit(&laid, &facts, long)?);
-    }
-    for skewed in schedule::variants::by_skewed_rows(&laid.nest, &facts, &narrower) {
-        let lowered = fit(&laid, &facts, skewed)?;
-        if skew::is_carried_out(&lowered.program) {
-            portfolio.push(lowered);
-        }
-    }
-    portfolio.extend(by_whole_rows(&laid, &facts, &narrower)?);
-    portfolio.extend(by_pairs(&laid, &facts, &narrower));
-    // Older targets' code is a fallback here, and one schedule of it serves.
-    if target.pipeline == Pipeline::WarpRoles {
-        if let Some(cut) = schedule::variants::by_three_quarters(&laid.nest, &facts, &narrower) {
-            portfolio.push(fit_roles(&laid, &facts, &cut, &[1])?);
-        }
-        portfolio.extend(by_three_warpgroups(&laid, &facts, &narrower));
-        while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) {
-            portfolio.push(fit_deep(&laid, &facts, &narrower)?);
-        }
-        if let Some(mut small) = schedule::variants::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
-            let single = fit_roles(&laid, &facts, &small, &[1])?;
-            // Few tiles of long sums wait for L2 more than for each other.
-            let pairs = by_pairs(&laid, &facts, &single.schedule).filter(|pairs| !takes_in_panels(&pairs.program));
-            portfolio.push(single);
-            portfolio.extend(pairs);
-            while schedule::variants::narrow(&laid.nest, &facts, &mut small) {
-                portfolio.push(fit_deep(&laid, &facts, &small)?);
-            }
-        }
-        portfolio.extend(by_other_ways(nest, target, &laid)?);
-    }
-    portfolio.extend(by_flat_sums(nest, target)?);
-    Ok(portfolio)
-}
-
-/// Loops of one sum taken as one. What comes element by element takes many threads, of which small blocks without roles have most; where
-/// results are wide, it comes less often for wide blocks.
-fn by_flat_sums(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
-    const LEAST_COLUMNS: u32 = 128;
-    let Some(flat) = flat_sums::flattened(nest) else { return Ok(Vec::new()) };
-    let Some(Start { laid, facts, schedule }) = Start::best(&flat, target) else { return Ok(Vec::new()) };
-    if target.pipeline == Pipeline::CommitGroups {
-        return Ok(vec![fit(&laid, &facts, schedule::variants::by_small_blocks(&laid.nest, &facts, &schedule))?]);
-    }
-    let mut all = vec![fit(&laid, &facts, schedule)?];
-    let mut narrower = all[0].schedule.clone();
-    let columns = |schedule: &Schedule| facts.dots.iter().filter_map(|dot| schedule.blocks[dot.n.index()]).min();
-    while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) && columns(&narrower) >= Some(LEAST_COLUMNS) {
-        all.push(fit_roles(&laid, &facts, &narrower, &[1])?);
-    }
-    Ok(all)
-}
-
-/// A nest and the schedule that others are made from.
-struct Start {
-    laid: Laid,
-    facts: Facts,
-    schedule: Schedule,
-}
-
-impl Start {
-    fn of(nest: &Nest, target: &'static Target, swapped: bool) -> Start {
-        let laid = Laid::for_target(nest, target, swapped);
-        let facts = Facts::of(&laid.nest);
-        let schedule = Schedule { swapped, ..schedule::choose::start(&laid.nest, &facts, target) };
-        Start { laid, facts, schedule }
-    }
-
-    fn runs(&self) -> bool {
-        let Start { laid, facts, schedule } = self;
-        schedule.target.pipeline == Pipeline::CommitGroups || schedule::check(&laid.nest, facts, schedule).is_ok()
-    }
-
-    /// As the kernel has it, or the other way round where that takes fewer copies.
-    fn best(nest: &Nest, target: &'static Target) -> Option<Start> {
-        let plain = Start::of(nest, target, false);
-        let others = target.pipeline == Pipeline::WarpRoles
-            && swapped::check(nest).is_ok()
-            && !(plain.runs() && swapped::takes_in_tiles(nest, &plain.facts));
-        let swapped = others.then(|| Start::of(nest, target, true));
-        [Some(plain), swapped].into_iter().flatten().filter(Start::runs).min_by_key(|start| start.laid.relaid.len())
-    }
-}
-
-/// The other way round, where that can be done: for products of few rows, and for all where the launch then copies the other operand.
-fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Vec<Lowered>, ScheduleError> {
-    if swapped::check(nest).is_err() {
-        return Ok(Vec::new());
-    }
-    let Start { laid, facts, schedule } = Start::of(nest, target, true);
-    let runs = |schedule: &Schedule| schedule::check(&laid.nest, &facts, schedule).is_ok();
-    let mut all = Vec::new();
-    // Whether a computed operand fills panels is known once it is laid out.
-    let few = schedule::variants::by_few_rows(&laid.nest, &facts, &schedule);
-    all.extend(few.iter().filter(|few| runs(few)).filter_map(|few| fit_deep(&laid, &facts, few).ok()));
-    let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
-    if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) && runs(&schedule) {
-        all.push(fit_roles(&laid, &facts, &schedule, &[1])?);
-        let mut narrower = schedule;
-        while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) && runs(&narrower) {
-            all.push(fit_deep(&laid, &facts, &narrower)?);
-        }
-    }
-    Ok(all)
-}
-
-/// Rows that threads have registers for, from the chunks of memory in which they begin, in one step.
-fn by_whole_rows(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Vec<Lowered>, ScheduleError> {
-    let Some(found) = skew::find(&laid.nest, facts, None) else { return Ok(Vec::new()) };
-    let Some(nest) = whole_rows::taken_whole(&laid.nest, &found.columns) else { return Ok(Vec::new()) };
-    let laid = Laid { nest: Rc::new(nest), relaid: Vec::new() };
-    let facts = Facts::of(&laid.nest);
-    let schedules = schedule::variants::by_whole_rows(found.rows, &found.columns, schedule);
-    let all = schedules.into_iter().map(|whole| fit(&laid, &facts, whole)).collect::<Result<Vec<_>, _>>()?;
-    Ok(all.into_iter().filter(|lowered| skew::is_carried_out(&lowered.program)).collect())
-}
-
-/// The same schedule for pairs of blocks, where they have a tile to fetch for each other.
-fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
-    let schedule = schedule::variants::by_pairs(&laid.nest, facts, schedule)?;
-    let program = lower(laid, facts, &schedule).ok()?;
-    (program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
-}
-
-/// The same schedule for three warpgroups, as deep as there is room for, where these have registers for it.
-fn by_three_warpgroups(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
-    let schedule = schedule::variants::by_three_warpgroups(&laid.nest, facts, schedule)?;
-    let stages = (2..=schedule.stages).rev();
-    stages.map(|stages| Schedule { stages, ..schedule.clone() }).find_map(|schedule| {
-        let program = lower(laid, facts, &schedule).ok()?;
-        let fits = program.shared_bytes <= schedule.target.shared_limit
-            && pressure::peak(&program) <= schedule::choose::registers_of(&schedule);
-        fits.then(|| Lowered::of(laid, facts, schedule, program))
-    })
-}
-
-/// Whether a result takes tiles in that pass by a ring: so much to do beside products that few of these wait for L2.
-fn takes_in_panels(program: &Program) -> bool {
-    program.shared.iter().any(|shared| shared.host.is_some())
-}
-
-/// The first of the portfolio.
-pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lowered>, ScheduleError> {
-    Ok(lower_portfolio(nest, target)?.into_iter().next())
-}
-
-/// A small block, with steps that are worth their waiting.
-fn fit_deep(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
-    let mut deep = schedule.clone();
-    schedule::variants::deepen(&laid.nest, facts, &mut deep);
-    fit_roles(laid, facts, &deep, &[2, 1])
-}
-
-/// A block with rings as deep as there is room for: as many on a multiprocessor as is preferred, and as registers and shared memory
-/// have room for.
-fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32]) -> Result<Lowered, ScheduleError> {
-    const LEAST_STAGES: u32 = 3;
-    const MOST_STAGES: u32 = 8;
-    for &resident in preferred {
-        for stages in (LEAST_STAGES..=MOST_STAGES).rev() {
-            let tried = Schedule { resident, stages, ..schedule.clone() };
-            if schedule::check(&laid.nest, facts, &tried).is_err() {
-                continue;
-            }
-            let program = lower(laid, facts, &tried)?;
-            let room = (tried.target.shared_limit + SHARED_OF_A_BLOCK) / resident - SHARED_OF_A_BLOCK;
-            if program.shared_bytes <= room && (resident == 1 || pressure::fits(&program)) {
-                return Ok(Lowered::of(laid, facts, tried, program));
-            }
-        }
-    }
-    fit(laid, facts, schedule.clone())
-}
-
-/// What the driver takes of a multiprocessor's shared memory for each block.
-const SHARED_OF_A_BLOCK: u32 = 1024;
-
-/// Takes a schedule back until its registers and shared memory fit the target.
-fn fit(laid: &Laid, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, ScheduleError> {
-    let (nest, target) = (&laid.nest, schedule.target);
-    let mut program = lower(laid, facts, &schedule)?;
-    while pressure::peak(&program) > schedule::choose::registers(target)
-        && schedule::choose::lighten(nest, facts, &mut schedule)
-    {
-        program = lower(laid, facts, &schedule)?;
-    }
-    for limit in [target.shared_preferred, target.shared_limit] {
-        let mut tried = schedule.clone();
-        let mut fitted = program.clone();
-        while fitted.shared_bytes > limit && schedule::choose::shrink(nest, facts, &mut tried) {
-            fitted = lower(laid, facts, &tried)?;
-        }
-        if fitted.shared_bytes <= limit {
-            return Ok(Lowered::of(laid, facts, tried, fitted));
-        }
-    }
-    Err(ScheduleError::new(format!(
-        "no schedule of this kernel fits the {} KiB of shared memory that {} has a block -- pin smaller blocks with #[schedule]",
-        target.shared_limit / 1024,
-        target.name
-    )))
 }
 
 fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, ScheduleError> {
