@@ -8,7 +8,8 @@
 //! ```text
 //! for rsc in flat(R, S, C)                    the same, with (r, s, c) = rsc.coords()
 //! ```
-//! The operands come element by element then: the launch chooses, once it sees the sizes.
+//! An operand that ends in the axes has rows along the flat one, where nothing lies between them; others come element by element. The
+//! launch chooses, once it sees the sizes.
 
 use super::analysis::{Facts, OperandSource, axes_in, mentions};
 use super::loops::nest_of;

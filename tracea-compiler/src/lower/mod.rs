@@ -176,9 +176,10 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         // keeps the parts of elements' places too.
         let rows_at_a_time = match registers {
             ..=32 => 2,
-            _ if schedule.resident > 1 || gathers(&body) => 4,
+            _ if schedule.resident > 1 => 4,
             _ => 8,
         };
+        let rows_at_a_time = if gathers(&body) { rows_at_a_time / 2 } else { rows_at_a_time };
         if program.rings.is_empty() {
             body.clear();
         }

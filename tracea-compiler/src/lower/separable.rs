@@ -11,8 +11,11 @@ use super::windows::folded;
 use crate::nest::{AxisId, Int, IntOp};
 use crate::program::Parts;
 
-/// Nothing where an index is no such sum.
+/// Nothing where an index is no such sum, or all are coordinates as they are, of which there is nothing to work out.
 pub fn parts(index: &[Int], columns: AxisId) -> Option<Parts> {
+    if index.iter().all(|int| matches!(int, Int::Axis(_) | Int::Const(_))) {
+        return None;
+    }
     let (rows, columns) = index.iter().map(|int| split(int, columns)).collect::<Option<Vec<_>>>()?.into_iter().unzip();
     Some(Parts { rows, columns })
 }
@@ -75,6 +78,7 @@ mod tests {
         assert_eq!(split_of(twice(sum)), Some((twice(of_rows), twice(column.clone()))));
         assert_eq!(split_of(row.clone()), Some((row, Int::Const(0))));
         assert_eq!(split_of(column.clone()), Some((Int::Const(0), column)));
+        assert_eq!(parts(&[Int::Axis(ROWS), Int::Axis(COLUMNS)], COLUMNS), None, "coordinates");
     }
 
     #[test]

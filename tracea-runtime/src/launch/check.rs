@@ -3,7 +3,7 @@
 use super::arg::{List, MAX_DIMS, MAX_SCALARS, MAX_TENSORS, Scalar};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::plan::{Instance, KernelDef};
+use crate::plan::{GridAxis, Instance, KernelDef, Variant};
 use crate::tensor::RawTensor;
 
 /// Extents, and products of them, are `i32` in device code.
@@ -191,6 +191,13 @@ pub(super) fn check_strides(kernel: &'static KernelDef, tensors: &Tensors<'_>) -
     Ok(())
 }
 
+/// Whether code that takes elements one by one can count along its loops: other code for the same sums has loops of its own for each axis.
+pub(super) fn is_counted(variant: &Variant, sizes: &Sizes) -> bool {
+    let mut axes = variant.cost.steps.iter().flat_map(|step| step.over);
+    let counted = |axis: &GridAxis| sizes.product(axis.dims).saturating_add(u64::from(axis.block)) <= INDEX_LIMIT;
+    !variant.cost.is_scattered() || axes.all(counted)
+}
+
 pub(super) fn check_index(what: impl FnOnce() -> String, size: u64) -> Result<()> {
     if size <= INDEX_LIMIT {
         return Ok(());
@@ -203,7 +210,7 @@ mod tests {
     use super::*;
     use crate::dim::{Const, Dyn};
     use crate::dtype::Dtype;
-    use crate::plan::{DimDef, Key, TensorDef};
+    use crate::plan::{Cost, DimDef, Fetch, Key, StepCost, TensorDef};
     use crate::tensor::{Tensor, TensorMut, TensorRef};
 
     static INSTANCE: Instance = Instance { key: &[Key::Int(4)], known_dims: &[(3, 4)], variants: &[], functions: &[] };
@@ -314,5 +321,19 @@ mod tests {
             error.contains("M of `product` is 2147483648, the kernel's index arithmetic ends at 2147483647"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn elements_beyond_what_code_counts_are_not_taken_one_by_one() {
+        const OVER: &[GridAxis] = &[GridAxis { dims: &[1, 2], block: 64 }];
+        const STEPS: &[StepCost] = &[StepCost { latency: 1, work: 1, over: OVER }];
+        const SCATTERED: &[Fetch] = &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, over: OVER }];
+        let counted = |fetches, sizes: [usize; 3]| {
+            let cost = Cost { once: 0, resident: 1, steps: STEPS, fetches };
+            is_counted(&Variant { cost, ..Variant::of_source("product", "", 128) }, &Sizes::of(&sizes))
+        };
+        assert!(counted(SCATTERED, [1, 1 << 15, 1 << 15]));
+        assert!(!counted(SCATTERED, [1, 1 << 16, 1 << 15]));
+        assert!(counted(&[], [1, 1 << 16, 1 << 15]), "which fails with an error of its own");
     }
 }

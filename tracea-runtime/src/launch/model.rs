@@ -2,7 +2,7 @@
 //! is best cut, and whether operands that TMA cannot fetch are better copied first.
 
 use super::alignment::{Alignments, LINE, TMA_ALIGNMENT, row_alignment_of};
-use super::check::{Sizes, Tensors};
+use super::check::{Sizes, Tensors, is_counted};
 use super::copies::{Copied, Copies};
 use super::joined::joined;
 use super::merged::{Gapless, Merged};
@@ -108,7 +108,7 @@ pub(super) fn prediction(
     operands: &Operands<'_>,
 ) -> Option<Prediction> {
     let Operands { kernel, tensors, alignments, gapless, skews, may_copy } = *operands;
-    if !skews.serve(variant) || !has_room(variant, sizes) {
+    if !skews.serve(variant) || !has_room(variant, sizes) || !is_counted(variant, sizes) {
         return None;
     }
     let replaced = joined(variant, tensors)?;
