@@ -27,7 +27,7 @@ impl Emitter<'_> {
             AccessForm::Scattered { rows, cols } => {
                 if let (Some(parts), Some(rows), Some(cols)) = (&copy.parts, rows, cols) {
                     let threads = match &self.program.producer {
-                        Some(producer) => format!("PRODUCERS, {}, THREADS", 2 * producer.rows_at_a_time),
+                        Some(producer) => format!("PRODUCERS, {}, THREADS", producer.gathered_at_a_time),
                         None => "THREADS".to_string(),
                     };
                     let head = format!("copy_gathered<{tile}, {threads}>({to}, ");

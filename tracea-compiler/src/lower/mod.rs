@@ -185,7 +185,10 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         }
         let bulk = program.rings.iter().map(|ring| ring.bulk);
         let alone = bulk.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
-        program.producer = Some(Producer { threads, registers, consumer_registers, rows_at_a_time, alone, body });
+        // Elements wait in registers; rows also need their addresses there.
+        let gathered_at_a_time = 2 * rows_at_a_time;
+        program.producer =
+            Some(Producer { threads, registers, consumer_registers, rows_at_a_time, gathered_at_a_time, alone, body });
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring

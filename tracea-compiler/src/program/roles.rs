@@ -12,6 +12,8 @@ pub struct Producer {
     pub consumer_registers: u32,
     /// Rows that a thread copies at a time, where it copies by itself: their addresses take registers.
     pub rows_at_a_time: u32,
+    /// The same of elements that come by themselves, by parts of their places.
+    pub gathered_at_a_time: u32,
     /// Where all of these hold, one thread makes all copies and the others leave; `None` where some are threads' in any case.
     pub alone: Option<Vec<ConditionId>>,
     pub body: Vec<Stmt>,
