@@ -2,7 +2,7 @@
 //!
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
 //! that the plan promises. What another test all but covers is left for `--include-ignored`: the forms of a variant that is not its
-//! target's first, and instances that differ from tested ones by functions or conversions.
+//! target's first, smaller tiles of a schedule otherwise the same, and instances that differ from tested ones by functions or conversions.
 
 use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -38,7 +38,9 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
             let has_newer = instance.variants.iter().any(|variant| variant.target == "sm_90a");
             for (at, variant) in instance.variants.iter().enumerate() {
                 let first = instance.variants[..at].iter().all(|before| before.target != variant.target);
-                let stood_for = stood_for || instance.variants[at + 1..].iter().any(|later| takes_more(later, variant));
+                let stood_for = stood_for
+                    || instance.variants[at + 1..].iter().any(|later| takes_more(later, variant))
+                    || instance.variants.iter().any(|other| is_larger(other, variant));
                 let (always, at_length) = divided(forms(variant, copied), stood_for, first, has_newer);
                 for (forms, prefix, ignored) in [(always, "nvrtc", false), (at_length, "nvrtc, at length", true)] {
                     if forms.is_empty() {
@@ -62,6 +64,19 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
 fn takes_more(later: &Variant, variant: &Variant) -> bool {
     let walks = |variant: &Variant| !variant.skewed.is_empty() && variant.longest.is_none();
     walks(variant) && walks(later) && later.target == variant.target
+}
+
+/// Whether schedules of two products differ in numbers alone, and so many threads keep a larger tile in as many registers: what fits
+/// there, fits here.
+fn is_larger(other: &Variant, variant: &Variant) -> bool {
+    let form = |variant: &Variant| {
+        let names: String = variant.schedule.chars().filter(|at| !at.is_ascii_digit()).collect();
+        (variant.target, names, variant.threads, variant.max_registers, variant.promised_sass, variant.grid.len())
+    };
+    let blocks = |variant: &Variant| variant.grid.iter().map(|axis| u64::from(axis.block)).product::<u64>();
+    let within = variant.grid.iter().zip(other.grid).all(|(this, other)| this.block <= other.block);
+    let products = !variant.cost.fetches.is_empty() && !other.cost.fetches.is_empty();
+    products && form(other) == form(variant) && within && blocks(other) > blocks(variant)
 }
 
 /// Whether two kernels differ in the functions alone that they call, and the first one calls more: then what rows that are not aligned
