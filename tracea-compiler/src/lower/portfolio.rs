@@ -35,11 +35,11 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
         if let Some(cut) = schedule::variants::by_three_quarters(&laid.nest, &facts, &narrower) {
-            portfolio.push(fit_roles(&laid, &facts, &cut, &[1])?);
+            portfolio.extend(with_pairs(&laid, &facts, fit_roles(&laid, &facts, &cut, &[1])?));
         }
         portfolio.extend(by_three_warpgroups(&laid, &facts, &narrower));
         while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) {
-            portfolio.push(fit_deep(&laid, &facts, &narrower)?);
+            portfolio.extend(with_pairs(&laid, &facts, fit_deep(&laid, &facts, &narrower)?));
         }
         if let Some(mut small) = schedule::variants::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
             let single = fit_roles(&laid, &facts, &small, &[1])?;
@@ -144,6 +144,13 @@ fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> 
     let schedule = schedule::variants::by_pairs(&laid.nest, facts, schedule)?;
     let program = lower(laid, facts, &schedule).ok()?;
     (program.shared_bytes <= schedule.target.shared_limit).then(|| Lowered::of(laid, facts, schedule, program))
+}
+
+/// A narrow schedule, and the same for pairs of blocks where windows come from L2 once for each of their taps: so many bytes that it counts
+/// what else comes.
+fn with_pairs(laid: &Laid, facts: &Facts, narrow: Lowered) -> impl Iterator<Item = Lowered> {
+    let pairs = (!narrow.program.windows.is_empty()).then(|| by_pairs(laid, facts, &narrow.schedule)).flatten();
+    std::iter::once(narrow).chain(pairs)
 }
 
 /// The same schedule for three warpgroups, as deep as there is room for, where these have registers for it.

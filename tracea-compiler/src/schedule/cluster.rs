@@ -11,7 +11,7 @@ use super::spec::ScheduleOption;
 use super::target::Pipeline;
 use super::{Schedule, ScheduleError, known_extent};
 use crate::lower::analysis::{DotFact, Facts, OperandSource, depends_on, steps_are_alike};
-use crate::nest::{AxisId, AxisKind, Nest, Op, ValueId};
+use crate::nest::{AxisId, AxisKind, Int, Nest, Op, ValueId};
 
 /// Blocks of a cluster.
 pub const BLOCKS: u32 = 2;
@@ -81,10 +81,19 @@ fn shared_bytes(nest: &Nest, facts: &Facts, schedule: &Schedule, axis: AxisId) -
         .sum()
 }
 
-/// Whether neighbours along the axis load the same tile.
+/// Whether neighbours along the axis load the same tile, whose rows lie along one axis of a tensor: so that each can fetch a part of it.
 pub fn is_shared(nest: &Nest, load: ValueId, axis: AxisId) -> bool {
     match &nest.value(load).op {
-        Op::Load { index, .. } => !index.iter().any(|int| depends_on(int, axis)),
+        Op::Load { index, .. } => !index.iter().any(|int| depends_on(int, axis) || walks(nest, int)),
+        _ => false,
+    }
+}
+
+/// Whether it is part of where a tile lies along several axes of a tensor at once.
+fn walks(nest: &Nest, int: &Int) -> bool {
+    match int {
+        Int::FlatCoord(axis, _) => nest.axis(*axis).kind == AxisKind::Tiled,
+        Int::Binary(_, a, b) => walks(nest, a) || walks(nest, b),
         _ => false,
     }
 }

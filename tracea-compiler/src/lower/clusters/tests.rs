@@ -204,3 +204,34 @@ fn the_portfolio_has_pairs_of_its_largest_tiles_and_of_one_warpgroups() {
         assert!(paired.program.promised_sass.contains(&".MULTICAST".to_string()));
     }
 }
+
+#[test]
+fn blocks_of_windows_share_what_else_they_multiply() {
+    let item = quote! {
+        fn conv<N: Dim, L: Dim, P: Dim, C: Dim, K: Dim, R: Dim>(
+            x: &Tensor<f16, (N, L, C)>, w: &Tensor<f16, (K, R, C)>, y: &mut Tensor<f16, (N, P, K)>,
+        ) {
+            tile!(for (np, ko) in (flat(N, P), K) {
+                let (n, p) = np.coords();
+                let mut acc = zeros::<f32>((np, ko));
+                tile!(for (r, c) in (each(R), C) { acc += dot(x[(n, p + r, c)], w[(ko, r, c)].t()); });
+                y[(n, p, ko)] = acc.to();
+            });
+        }
+    };
+    let portfolio = lower_portfolio(&nest(item).0, &SM_90A).expect("a portfolio");
+    let blocks = |cluster: bool| {
+        let all = portfolio.iter().filter(move |lowered| lowered.program.cluster.is_some() == cluster);
+        all.map(|lowered| (lowered.schedule.blocks[0], lowered.schedule.blocks[1])).collect::<Vec<_>>()
+    };
+    let tile = |rows, columns| (Some(rows), Some(columns));
+    assert_eq!(blocks(true), [tile(128, 256), tile(128, 192), tile(128, 128), tile(128, 64), tile(64, 128)]);
+    assert!(blocks(true).iter().all(|tile| blocks(false).contains(tile)));
+    for lowered in portfolio.iter().filter(|lowered| lowered.program.cluster.is_some()) {
+        let text = crate::emit::emit(&lowered.nest, &lowered.program);
+        assert_eq!((loads(&text, "x").len(), loads(&text, "w").len()), (1, 1), "{text}");
+        assert!(
+            loads(&text, "x")[0].starts_with("tma_load_im2col(") && loads(&text, "w")[0].contains("CLUSTER_BLOCKS")
+        );
+    }
+}
