@@ -30,6 +30,13 @@ struct PanelTile {
 
     static __device__ __forceinline__ constexpr int swizzle(int row) { return row % 8; }
 
+    // Of a panel's columns, those of a box that is no wider than a tensor's rows of so many elements, in whole chunks; and the bytes that
+    // boxes of so many columns bring for all panels.
+    static __device__ __forceinline__ int columns_of(int elements) {
+        return elements >= panel_cols ? panel_cols : (elements + chunk - 1) / chunk * chunk;
+    }
+    static __device__ __forceinline__ int bytes_of(int columns) { return ROWS * panels * columns * static_cast<int>(sizeof(element)); }
+
     static __device__ __forceinline__ constexpr int offset(int row, int col) {
         const int panel = col / panel_cols, within = col % panel_cols;
         return (panel * ROWS + row) * panel_cols + ((within / chunk) ^ swizzle(row)) * chunk + within % chunk;

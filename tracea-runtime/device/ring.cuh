@@ -5,8 +5,19 @@
 #include "tracea/cp_async.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/mbarrier.cuh"
+#include "tracea/tma.cuh"
 
 namespace tracea {
+
+// Zeros in a ring of tiles, by all threads, where boxes bring so many of a panel's columns only and the others are multiplied too. Who waits
+// for all of them orders the zeros before what TMA writes and wgmma reads.
+template <class Tile, int THREADS>
+__device__ __forceinline__ void clear_beside(typename Tile::element* ring, int elements, int columns) {
+    if (columns == Tile::panel_cols) return;
+    uint4* const chunks = reinterpret_cast<uint4*>(ring);
+    for (int at = static_cast<int>(threadIdx.x); at < elements / Tile::chunk; at += THREADS) chunks[at] = uint4{};
+    fence_proxy_async();
+}
 
 // This thread's arrival at `full`, by all threads of the producer. ASYNC: every copy was a cp.async, and the barrier itself
 // waits for them; else some were ordinary stores, and the thread waits. Either way those who have waited for `full` order the

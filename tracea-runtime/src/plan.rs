@@ -257,6 +257,8 @@ pub struct Fetch {
     pub blocks: u32,
     /// Bytes of an element, where each comes by itself; 0 where rows do.
     pub scattered: u32,
+    /// Boxes along this axis hold no more than there is; its block is what they hold at most.
+    pub narrow: Option<GridAxis>,
     pub over: &'static [GridAxis],
 }
 
@@ -282,6 +284,8 @@ pub enum Arg {
         merged: usize,
         /// One for each axis of the map.
         boxes: &'static [u32],
+        /// Along the last one no more than the tensor has, in whole chunks of 16 bytes.
+        narrow: bool,
     },
     /// Columns of each row that threads keep: whole blocks, i32.
     KeptColumns,
@@ -322,6 +326,8 @@ pub struct Window {
     /// Rows of a tile, and elements of the last axis that come at a time.
     pub rows: u32,
     pub channels: u32,
+    /// No more of them than the tensor has, in whole chunks of 16 bytes.
+    pub narrow: bool,
     /// One for each tensor axis but the first and the last.
     pub axes: &'static [WindowAxis],
 }

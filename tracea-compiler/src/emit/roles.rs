@@ -23,6 +23,7 @@ impl Emitter<'_> {
             .iter()
             .filter(|param| param.ty == ParamType::TensorMap)
             .partition(|param| program.is_stored_by(&param.name));
+        self.clear_narrow();
         // While another thread makes barriers ready.
         self.prefetch("threadIdx.x == THREADS", &loads);
         self.out.line("if (threadIdx.x == 0) {");
@@ -85,6 +86,24 @@ impl Emitter<'_> {
         }
     }
 
+    /// How wide boxes are, and zeros beside them.
+    fn clear_narrow(&mut self) {
+        let program = self.program;
+        for (at, narrow) in program.narrow.iter().enumerate() {
+            let (shared, columns) = (program.shared(narrow.shared), &narrow.columns);
+            let (tile, name) = (tile_name(&shared.name), &shared.name);
+            if program.narrow[..at].iter().all(|before| before.columns != *columns) {
+                let extent = &program.names.dims[narrow.dim.index()];
+                self.out.line(format!("const int {columns} = {tile}::columns_of({extent});"));
+            }
+            let (condition, elements) =
+                (&program.condition(narrow.condition).name, shared.stages * shared.pitch_elements());
+            self.out.line(format!(
+                "if constexpr ({condition}) clear_beside<{tile}, THREADS + PRODUCERS>({name}, {elements}, {columns});"
+            ));
+        }
+    }
+
     /// Brings what TMA wants to know of tensors before it is first asked for them.
     fn prefetch(&mut self, by: &str, maps: &[&Param]) {
         let calls: Vec<String> = maps.iter().map(|map| format!("tma_prefetch_map({});", map.name)).collect();
@@ -109,8 +128,14 @@ impl Emitter<'_> {
         let full = self.barrier(turn, "full");
         self.out.line("if (threadIdx.x == THREADS) {");
         self.out.indent();
-        let bytes: Vec<String> =
-            copies.iter().map(|copy| format!("{}::bytes", tile_name(&self.program.shared(copy.shared).name))).collect();
+        let bytes = copies.iter().map(|copy| {
+            let tile = tile_name(&self.program.shared(copy.shared).name);
+            match &copy.columns {
+                None => format!("{tile}::bytes"),
+                Some(columns) => format!("{tile}::bytes_of({columns})"),
+            }
+        });
+        let bytes: Vec<String> = bytes.collect();
         self.out.line(format!("mbarrier_arrive_expect_tx({full}, {});", bytes.join(" + ")));
         for copy in copies {
             self.bulk_copy(copy, &full);

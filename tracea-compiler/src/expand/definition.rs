@@ -178,8 +178,11 @@ fn cost(cost: &Cost) -> TokenStream {
     let fetches = cost.fetches.iter().map(|fetch| {
         let (tensor, over) = (number(fetch.tensor), fetch.over.iter().map(grid_axis));
         let (bytes, blocks, scattered) = (fetch.bytes, fetch.blocks, fetch.scattered);
+        let narrow = option(fetch.narrow.as_ref().map(grid_axis));
         quote! {
-            #plan::Fetch { tensor: #tensor, bytes: #bytes, blocks: #blocks, scattered: #scattered, over: &[#(#over),*] }
+            #plan::Fetch {
+                tensor: #tensor, bytes: #bytes, blocks: #blocks, scattered: #scattered, narrow: #narrow, over: &[#(#over),*],
+            }
         }
     });
     quote! { #plan::Cost { once: #once, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*] } }
@@ -209,8 +212,10 @@ fn arg(arg: &Arg) -> TokenStream {
             let scalar = number(*scalar);
             quote! { #plan::Arg::Scalar(#scalar) }
         }
-        Arg::TensorMap { tensor, merged, boxes } => {
-            quote! { #plan::Arg::TensorMap { tensor: #tensor, merged: #merged, boxes: &[#(#boxes),*] } }
+        Arg::TensorMap { tensor, merged, boxes, narrow } => {
+            quote! {
+                #plan::Arg::TensorMap { tensor: #tensor, merged: #merged, boxes: &[#(#boxes),*], narrow: #narrow }
+            }
         }
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
         Arg::Parts => quote! { #plan::Arg::Parts },
@@ -245,7 +250,12 @@ fn window(window: &Window) -> TokenStream {
         let (corner, reach) = (launch_number(&axis.corner), launch_number(&axis.reach));
         quote! { #plan::WindowAxis { count: #count, step: #step, corner: #corner, reach: #reach } }
     });
-    quote! { #plan::Window { tensor: #tensor, rows: #rows, channels: #channels, axes: &[#(#axes),*] } }
+    let narrow = window.narrow;
+    quote! {
+        #plan::Window {
+            tensor: #tensor, rows: #rows, channels: #channels, narrow: #narrow, axes: &[#(#axes),*],
+        }
+    }
 }
 
 fn launch_number(value: &Number) -> TokenStream {

@@ -1,6 +1,8 @@
 //! What a nest's values are used for: who reads a value, and how each dot gets its operands.
 
-use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, IntOp, Loop, Nest, Op, Predicate, Stmt, TensorId, ValueId};
+use crate::nest::{
+    Axis, AxisId, AxisKind, Block, DimId, Dtype, Extent, Int, IntOp, Loop, Nest, Op, Predicate, Stmt, TensorId, ValueId,
+};
 use crate::program::Major;
 
 /// A reader of a value.
@@ -33,6 +35,14 @@ pub struct DotFact {
     pub b: OperandSource,
     /// Enclosing loops, outermost first.
     pub loops: Vec<AxisId>,
+}
+
+/// The dim that a sum's innermost loop runs along, where there are other loops around and the launch says how long it is: each of their steps
+/// would bring all that it is short of a tile.
+pub fn inner_sum(nest: &Nest, facts: &Facts, axis: AxisId) -> Option<DimId> {
+    let Axis { extent: Extent::Dim(dim), kind: AxisKind::Tiled, .. } = nest.axis(axis) else { return None };
+    let innermost = |dot: &DotFact| dot.k == axis && dot.loops.len() > 1 && dot.loops.last() == Some(&axis);
+    (nest.dim(*dim).known.is_none() && facts.dots.iter().any(innermost)).then_some(*dim)
 }
 
 pub struct Facts {

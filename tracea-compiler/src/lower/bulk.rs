@@ -4,16 +4,19 @@
 //! a[(b, i, k)]                                a box: rows along one tensor axis, columns along the last
 //! x[(n, p * stride + r, q * stride + s, c)]   windows: (n, p, q) = i.coords(), rows along a flat axis over several
 //! ```
-//! A box's alignment and a window's numbers are known at launch only, so that such a copy stands beside one by threads.
+//! A box's alignment and a window's numbers are known at launch only, so that such a copy stands beside one by threads. Where a sum runs along
+//! several axes, boxes are no wider than the last of them: a tile's other columns are cleared once.
 
 use super::Lowering;
-use super::analysis::mentions;
+use super::analysis::{inner_sum, mentions};
 use super::loops::Resident;
 use super::rings::Group;
 use super::windows::{self, Along, folded};
 use crate::nest::{AxisId, Extent, Int, IntOp, Op, TensorId};
 use crate::plan;
-use crate::program::{BulkCopy, BulkForm, BulkStore, IntText, Param, ParamType, Premise, Stmt, map_name};
+use crate::program::{
+    BulkCopy, BulkForm, BulkStore, ConditionId, IntText, Narrow, Param, ParamType, Premise, Stmt, map_name,
+};
 use crate::schedule::panel;
 
 /// Elements of a tensor that make up the rows of a tile.
@@ -59,16 +62,17 @@ impl<'n> Lowering<'n> {
 
     /// The group's operands as TMA copies them; `axes` are those of the loop that they are copied in.
     pub fn bulk_copies(&mut self, group: &Group, axes: &[AxisId]) -> Vec<BulkCopy> {
-        if self.program.ring(group.ring).bulk.is_none() {
-            return Vec::new();
-        }
+        let Some(condition) = self.program.ring(group.ring).bulk else { return Vec::new() };
         let sourced = group.operands.iter().filter_map(|operand| Some((operand, self.bulk_source(operand)?)));
         let sourced: Vec<_> = sourced.collect();
         sourced
             .into_iter()
-            .map(|(operand, source)| match source.form {
-                Form::Box { row_at } => self.box_copy(operand, &source, row_at),
-                Form::Window(ref along) => self.window_copy(operand, &source, along, axes),
+            .map(|(operand, source)| {
+                let columns = self.columns(operand, condition);
+                match source.form {
+                    Form::Box { row_at } => self.box_copy(operand, &source, row_at, columns),
+                    Form::Window(ref along) => self.window_copy(operand, &source, along, axes, columns),
+                }
             })
             .collect()
     }
@@ -106,11 +110,11 @@ impl<'n> Lowering<'n> {
         fits.then_some(row_at)
     }
 
-    fn box_copy(&mut self, operand: &Resident, source: &Source, row_at: usize) -> BulkCopy {
+    fn box_copy(&mut self, operand: &Resident, source: &Source, row_at: usize, columns: Option<String>) -> BulkCopy {
         let cut = self.cut(operand);
         let rows = cut.map_or(source.rows, |cut| cut.rows);
         let boxes = Boxes { merged: 1, row_at, outer: source.outer, rows: operand.rows, cols: operand.cols };
-        let (map, mut at) = self.box_map(source.tensor, boxes, rows);
+        let (map, mut at) = self.box_map(source.tensor, boxes, rows, columns.is_some());
         let part = cut.map(|cut| self.part(cut, &mut at, row_at));
         BulkCopy {
             shared: operand.shared,
@@ -120,16 +124,25 @@ impl<'n> Lowering<'n> {
             at,
             form: BulkForm::Box,
             part,
+            columns,
         }
     }
 
-    fn window_copy(&mut self, operand: &Resident, source: &Source, along: &[Along], axes: &[AxisId]) -> BulkCopy {
+    fn window_copy(
+        &mut self,
+        operand: &Resident,
+        source: &Source,
+        along: &[Along],
+        axes: &[AxisId],
+        columns: Option<String>,
+    ) -> BulkCopy {
         let tensor = self.names.tensor(source.tensor.index()).to_string();
         let window = self.program.windows.len();
         self.program.windows.push(plan::Window {
             tensor: source.tensor.index(),
             rows: source.rows,
             channels: self.panel(source.tensor),
+            narrow: columns.is_some(),
             axes: along.iter().map(|along| along.plan.clone()).collect(),
         });
         let map = self.names.fresh(&format!("{tensor}_window"));
@@ -166,7 +179,29 @@ impl<'n> Lowering<'n> {
             at,
             form: BulkForm::Window { offsets },
             part: None,
+            columns,
         }
+    }
+
+    /// Where boxes are no wider than the tensor, the variable that says how many columns of a panel they hold: each step of other loops would
+    /// bring what a short sum's tile has beside it. Nothing where results pass through the tile, which would not stay clear there.
+    fn columns(&mut self, operand: &Resident, condition: ConditionId) -> Option<String> {
+        let dim = inner_sum(self.nest, self.facts, operand.cols)?;
+        if self.program.shared.iter().any(|shared| shared.host == Some(operand.shared)) {
+            return None;
+        }
+        let dtype = |narrow: &Narrow| self.program.shared(narrow.shared).dtype;
+        let alike = |narrow: &&Narrow| narrow.dim == dim && dtype(narrow) == self.program.shared(operand.shared).dtype;
+        let columns = self.program.narrow.iter().find(alike).map(|narrow| narrow.columns.clone());
+        let columns = columns.unwrap_or_else(|| {
+            let axis = self.names.axes()[operand.cols.index()].clone();
+            self.names.fresh(&format!("{axis}_columns"))
+        });
+        if self.program.narrow.iter().all(|narrow| narrow.shared != operand.shared) {
+            let columns = columns.clone();
+            self.program.narrow.push(Narrow { shared: operand.shared, condition, dim, columns });
+        }
+        Some(columns)
     }
 
     /// Whether TMA fetches the operand by boxes, where it can.
@@ -185,7 +220,7 @@ impl<'n> Lowering<'n> {
     ) -> Option<BulkStore> {
         let boxes = self.boxes(tensor, index, rows, cols)?;
         let row_at = boxes.row_at;
-        let (map, at) = self.box_map(tensor, boxes, box_rows);
+        let (map, at) = self.box_map(tensor, boxes, box_rows, false);
         self.promise("UTMASTG");
         Some(BulkStore { map, at, row_at })
     }
@@ -220,12 +255,12 @@ impl<'n> Lowering<'n> {
     }
 
     /// The parameter that describes boxes of so many rows and one panel of columns, and where the tile begins, for each of its axes.
-    pub fn box_map(&mut self, tensor: TensorId, boxes: Boxes, box_rows: u32) -> (String, Vec<IntText>) {
+    pub fn box_map(&mut self, tensor: TensorId, boxes: Boxes, box_rows: u32, narrow: bool) -> (String, Vec<IntText>) {
         let Boxes { merged, row_at, outer, rows, cols } = boxes;
         let mut extents = vec![1; outer.len()];
         extents[row_at] = box_rows;
         extents.push(self.panel(tensor));
-        let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes: extents };
+        let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes: extents, narrow };
         let params = &mut self.program.params;
         let map = match params.iter().find(|param| param.arg == arg) {
             Some(param) => param.name.clone(),
@@ -257,7 +292,8 @@ impl<'n> Lowering<'n> {
 mod tests {
     use crate::plan::{Number, Window};
     use crate::program::Program;
-    use crate::testing::{cuda, lines, program};
+    use crate::program::shared::SharedId;
+    use crate::testing::{cuda, gemm, lines, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -353,7 +389,7 @@ mod tests {
     #[test]
     fn corners_come_from_the_ends_of_loops() {
         let program = program(convolution(quote!((n, p * stride + r * dilation - pad, 2 * q - s, c))));
-        let [Window { tensor: 0, rows: 128, channels: 64, axes }] = &program.windows[..] else {
+        let [Window { tensor: 0, rows: 128, channels: 64, narrow: true, axes }] = &program.windows[..] else {
             panic!("{:?}", program.windows)
         };
         // N, H, W, C, K, R, S, P, Q; stride, pad, dilation
@@ -382,6 +418,46 @@ mod tests {
             of("constexpr bool X_READY_BULK"),
             "constexpr bool X_READY_BULK = TRACEA_WINDOW_X && ALIGN_W >= 16;"
         );
+    }
+
+    #[test]
+    fn boxes_are_as_narrow_as_the_innermost_of_several_sums() {
+        let item = convolution(quote!((n, p * stride + r * dilation - pad, q - pad, c)));
+        let narrow = program(item.clone()).narrow;
+        assert_eq!(narrow.iter().map(|narrow| narrow.shared).collect::<Vec<_>>(), [SharedId(0), SharedId(1)]);
+        let text = cuda(item);
+        let clear = |tile: &str, ring: &str| {
+            format!("if constexpr (X_READY_BULK) clear_beside<{tile}, THREADS + PRODUCERS>({ring}, 32768, c_columns);")
+        };
+        for line in [
+            "const int c_columns = XRingBuffer::columns_of(C);".to_string(),
+            clear("XRingBuffer", "x_ring"),
+            clear("WRingBuffer", "w_ring"),
+            "XRingBuffer::bytes_of(c_columns) + WRingBuffer::bytes_of(c_columns));".to_string(),
+        ] {
+            assert_eq!(text.matches(&line).count(), 1, "{line} in\n{text}");
+        }
+        assert!(text.find("c_columns);") < text.find("__syncthreads();"), "all threads see the zeros");
+    }
+
+    #[test]
+    fn boxes_of_a_sum_alone_or_of_known_length_are_whole() {
+        let alone = program(gemm(quote!(sm_90a, i = 128, j = 128, k = 64)));
+        let known = program(quote! {
+            #[schedule(sm_90a, p = 128, ko = 128, c = 64, stages = 4)]
+            fn conv<L: Dim, P: Dim, K: Dim, R: Dim>(
+                x: &Tensor<f16, (L, Const<32>)>, w: &Tensor<f16, (K, R, Const<32>)>, y: &mut Tensor<f16, (P, K)>,
+            ) {
+                tile!(for (p, ko) in (P, K) {
+                    let mut acc = zeros::<f32>((p, ko));
+                    tile!(for (r, c) in (each(R), Const::<32>) { acc += dot(x[(p + r, c)], w[(ko, r, c)].t()); });
+                    y[(p, ko)] = acc.to();
+                });
+            }
+        });
+        for program in [alone, known] {
+            assert!(program.narrow.is_empty(), "{program}");
+        }
     }
 
     #[test]

@@ -223,11 +223,11 @@ impl Lowering<'_> {
         let premises = vec![Premise::Condition(bulk), Premise::Aligned(*tensor)];
         let condition = self.program.require(&format!("{}_BY_TMA", name.to_uppercase()), premises);
         let shared = self.guest(&format!("{name}_panel"), dtype, (rows, cols), host);
-        let (map, mut at) = self.box_map(*tensor, boxes, rows);
+        let (map, mut at) = self.box_map(*tensor, boxes, rows, false);
         let first = at.pop()?;
         at.push(first.plus(IntText::name("panel").times(cols)));
         let slot = Some(count.slot.clone());
-        let copy = BulkCopy { shared, slot, tensor: *tensor, map, at, form: BulkForm::Box, part: None };
+        let copy = BulkCopy { shared, slot, tensor: *tensor, map, at, form: BulkForm::Box, part: None, columns: None };
         Some(Fetch { load, stored: epilogue.stored, panels, condition, ring, count, copy })
     }
 

@@ -48,6 +48,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         skew: None,
         whole: None,
         windows: Vec::new(),
+        narrow: Vec::new(),
         grid: nest
             .grid
             .iter()
@@ -199,6 +200,7 @@ pub fn prune(nest: &Nest, program: &mut Program) {
     }
     used.stmts(&program.body);
     program.producer.iter().for_each(|producer| used.stmts(&producer.body));
+    used.dims.extend(program.narrow.iter().map(|narrow| narrow.dim.index()));
     let flats: Vec<String> = used.names.iter().cloned().collect();
     program.params.retain(|param| match &param.arg {
         plan::Arg::Pointer(tensor) | plan::Arg::Stride(tensor, _) => used.tensors.contains(&TensorId(*tensor as u32)),

@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(plan.relaid, [Relaid { tensor: 1, last: 0 }]);
         let boxes = |wanted: usize| {
             plan.args.iter().find_map(|arg| match arg {
-                Arg::TensorMap { tensor, merged: 1, boxes } if *tensor == wanted => Some(boxes.clone()),
+                Arg::TensorMap { tensor, merged: 1, boxes, .. } if *tensor == wanted => Some(boxes.clone()),
                 _ => None,
             })
         };

@@ -5,7 +5,7 @@
 
 use super::shared::SharedId;
 use super::{IntText, Program, Stmt};
-use crate::nest::TensorId;
+use crate::nest::{DimId, TensorId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConditionId(pub u32);
@@ -41,6 +41,18 @@ pub struct BulkCopy {
     pub form: BulkForm,
     /// Where the tile is the same for all blocks of a cluster: what this one fetches, for all of them.
     pub part: Option<BulkPart>,
+    /// The variable that says how many of a panel's columns boxes hold, where they are no wider than the tensor.
+    pub columns: Option<String>,
+}
+
+/// A buffer that TMA fills by boxes no wider than a tensor's last axis. Its other columns are zeros from the beginning: products read them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Narrow {
+    pub shared: SharedId,
+    pub condition: ConditionId,
+    /// Along which dim, and the variable that says how many columns of a panel there are.
+    pub dim: DimId,
+    pub columns: String,
 }
 
 /// A part of a tile, by the block's rank: `at` is where it begins in the tensor.

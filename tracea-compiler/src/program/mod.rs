@@ -19,7 +19,7 @@ mod split;
 
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
-pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Premise};
+pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise};
 pub use dot::{Dot, Major, MathUnit, Operand};
 pub use int_text::{Divisor, IntText};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
@@ -67,6 +67,8 @@ pub struct Program {
     pub whole: Option<WholeRows>,
     /// What the parameters that describe windows to TMA are made of.
     pub windows: Vec<plan::Window>,
+    /// What boxes fill that may be narrower than it.
+    pub narrow: Vec<Narrow>,
     pub grid: Vec<GridAxis>,
     /// Where blocks of the grid's two innermost axes are visited in groups: so many along the outer one, or so many clusters.
     pub raster: Option<u32>,

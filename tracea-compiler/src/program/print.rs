@@ -30,6 +30,10 @@ impl fmt::Display for Program {
             };
             writeln!(f, "shared {} = {} {rows}x{cols} x{stages} {place}", shared.name, shared.dtype.name())?;
         }
+        for narrow in &self.narrow {
+            let (shared, dim) = (&self.shared(narrow.shared).name, &self.names.dims[narrow.dim.index()]);
+            writeln!(f, "{shared} holds no more columns of a panel than {dim}")?;
+        }
         if let Some(Cluster { axis, blocks }) = self.cluster {
             writeln!(f, "clusters of {blocks} along {}", self.names.axes[axis.index()])?;
         }

@@ -6,7 +6,7 @@
 
 use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, choose, cluster, variants};
-use crate::lower::analysis::{Facts, OperandSource, mentions};
+use crate::lower::analysis::{Facts, OperandSource, inner_sum, mentions};
 use crate::lower::{extent_dims, nest_of, shares};
 use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Loop, Nest, Op, Stmt, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
@@ -166,7 +166,10 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
                 }
                 _ => nest.tensor(*tensor).dtype.bytes(),
             };
-            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, over });
+            let narrow = inner_sum(nest, facts, columns).filter(|_| scattered == 0);
+            let panel = super::panel(nest.tensor(*tensor).dtype);
+            let narrow = narrow.map(|dim| GridAxis { dims: vec![dim.index()], block: panel });
+            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, narrow, over });
         }
     }
     fetches

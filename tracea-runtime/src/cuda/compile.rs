@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn everything_that_decides_the_code_is_an_input() {
-        static WINDOWS: &[Window] = &[Window { tensor: 0, rows: 128, channels: 32, axes: &[] }];
+        static WINDOWS: &[Window] = &[Window { tensor: 0, rows: 128, channels: 32, narrow: false, axes: &[] }];
         let inputs = |specialization, architecture| {
             let variant = Variant { windows: WINDOWS, ..variant(double_source()) };
             let request = Request::new(&KERNEL, &INSTANCE, &variant, specialization, architecture);

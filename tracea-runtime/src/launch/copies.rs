@@ -261,11 +261,11 @@ mod tests {
     }
 
     const fn fetch(tensor: usize) -> Fetch {
-        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, over: &[] }
+        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: &[] }
     }
 
     const fn map(tensor: usize) -> Arg {
-        Arg::TensorMap { tensor, merged: 1, boxes: BOXES }
+        Arg::TensorMap { tensor, merged: 1, boxes: BOXES, narrow: false }
     }
 
     /// Multiplies `a`, which comes by windows, and `b`, takes in `residual`, and writes `c`, all by boxes.
@@ -275,7 +275,7 @@ mod tests {
         cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[fetch(0), fetch(1)] },
         args: &[Arg::Pointer(2), Arg::WindowMap(0), map(1), map(1), map(2), map(3)],
         aligned: &[0, 1, 2, 3],
-        windows: &[Window { tensor: 0, rows: 128, channels: 64, axes: &[] }],
+        windows: &[Window { tensor: 0, rows: 128, channels: 64, narrow: false, axes: &[] }],
         ..Variant::of_source("product", "", 384)
     };
 

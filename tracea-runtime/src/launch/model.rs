@@ -9,7 +9,7 @@ use super::merged::{Gapless, Merged};
 use super::params::{Shares, blocks, shared_bytes, tile_count};
 use super::skew::{Skews, are_ragged, has_room};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
-use crate::plan::{GridAxis, KernelDef, Split, Variant};
+use crate::plan::{Fetch, GridAxis, KernelDef, Split, Variant};
 
 /// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle. Measured with f16 rows aligned to 2 bytes on an
 /// H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3 convolution of 67 channels, two blocks a
@@ -30,8 +30,8 @@ const L2_BYTES: [(u32, u64); 4] = [(128, 70), (64, 54), (32, 49), (0, 31)];
 /// Bytes a cycle at which TMA walks windows row by row, whatever L2 has to spare; what else a step brings comes after them. Measured on an H200:
 /// 576 cycles a step for 128 rows of 64 channels and 344 for 64, by a 3 × 3 convolution to 64 filters, two blocks a multiprocessor.
 const WINDOW_BYTES: u64 = 35;
-/// What a step of windows takes longer where blocks fetch for each other, and each waits for the other's. Measured on an H200 as above: 640 cycles
-/// a step in pairs.
+/// What a step of windows takes longer in pairs of blocks where others on the same multiprocessors fill each other's waits already, and where
+/// what pairs save is quick to come, in whole lines. Measured on an H200 as above: 640 cycles a step in pairs.
 const PAIRED_WINDOWS: u64 = 120;
 /// How many tenths of that rows take which are aligned to 128, 32 and 16 bytes. Measured on an H200 by 3 × 3 convolutions of 64 images of 56²:
 /// 71 µs for 32 channels to 128, 121 for 96, 1170 and 990 cycles a step; 1360 for 67 channels, whose rows are copied to multiples of 16 bytes.
@@ -296,8 +296,9 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
         let walks =
             alignments.get(fetch.tensor) >= TMA_ALIGNMENT && variant.windowed().any(|tensor| tensor == fetch.tensor);
         let each = if walks {
-            let paired = if variant.paired.is_some() { PAIRED_WINDOWS } else { 0 };
-            u64::from(fetch.bytes) / WINDOW_BYTES * of(&WINDOW_TENTHS) / 10 + paired
+            let waits = variant.paired.is_some() && variant.cost.resident > 1 && alignment >= LINE;
+            let waiting = if waits { PAIRED_WINDOWS } else { 0 };
+            walked(fetch, sizes) / WINDOW_BYTES * of(&WINDOW_TENTHS) / 10 + waiting
         } else {
             let blocks = if alignment >= TMA_ALIGNMENT { fetch.blocks.max(1) } else { 1 };
             u64::from(fetch.bytes / blocks) / of(&L2_BYTES)
@@ -307,6 +308,14 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
     let leaving = if variant.split.is_some() && parts > 1 { LEAVING } else { 0 };
     let latency = latency.max(copying).max(once.saturating_add(arriving)).saturating_add(leaving);
     Unit { latency, work: work.max(arriving).max(scattered) }
+}
+
+/// What TMA brings of a tile's windows, as narrow as the tensor; rows of less than half a panel take as long, and all of them beside windows.
+fn walked(fetch: &Fetch, sizes: &Sizes) -> u64 {
+    let bytes = u64::from(fetch.bytes);
+    let Some(GridAxis { dims, block }) = fetch.narrow else { return bytes };
+    let (columns, block) = (sizes.product(dims), u64::from(block).max(1));
+    (bytes * columns.min(block) / block).max(bytes / 2)
 }
 
 #[cfg(test)]

@@ -313,7 +313,8 @@ mod tests {
         assert_eq!(picked(&[(&OLD, Some(1)), (&NEW, Some(30)), (&COPYING, Some(20))]), Some(2));
         assert_eq!(picked(&[(&COPYING, None)]), None);
         static SCATTERED: Variant = {
-            const FETCHES: &[Fetch] = &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, over: &[] }];
+            const FETCHES: &[Fetch] =
+                &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, over: &[] }];
             let cost = Cost { once: 0, resident: 1, steps: &[], fetches: FETCHES };
             Variant { cost, ..variant("sm_80", &[]) }
         };

@@ -114,8 +114,15 @@ fn described(tensor: &RawTensor, merged: usize) -> Option<Described> {
     Some(Described { dtype, rank, sizes, strides })
 }
 
+/// Of so many elements, as many chunks of 16 bytes as a row of the tensor has: `columns_of` in `device/panel_tile.cuh`.
+fn narrowed(tensor: &RawTensor, elements: u32) -> u32 {
+    let row = tensor.layout().sizes().last().copied().unwrap_or(1);
+    let chunk = TMA_ALIGNMENT as usize / tensor.dtype().bytes();
+    elements.min(row.next_multiple_of(chunk).try_into().unwrap_or(elements))
+}
+
 /// Boxes of a tensor; zeros where its code does not use them.
-pub(super) fn box_map(tensor: &RawTensor, merged: usize, boxes: &[u32]) -> Result<TensorMap> {
+pub(super) fn box_map(tensor: &RawTensor, merged: usize, boxes: &[u32], narrow: bool) -> Result<TensorMap> {
     let Some(Described { dtype, rank, sizes, strides }) = described(tensor, merged.max(1)) else {
         return Ok(UNUSED_MAP);
     };
@@ -124,6 +131,7 @@ pub(super) fn box_map(tensor: &RawTensor, merged: usize, boxes: &[u32]) -> Resul
     }
     let mut extents = [1u32; MOST_AXES];
     boxes.iter().rev().zip(&mut extents).for_each(|(from, to)| *to = *from);
+    extents[0] = if narrow { narrowed(tensor, extents[0]) } else { extents[0] };
     let steps = [1u32; MOST_AXES];
     let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
     // SAFETY: the arrays have at least `rank` entries, the map is 128 bytes of the driver's own type, and the call only encodes: it
@@ -166,7 +174,7 @@ pub(super) fn window_map(tensor: &RawTensor, window: &Window, corners: &Corners)
             strides.as_ptr(),
             lower.as_ptr(),
             upper.as_ptr(),
-            window.channels,
+            if window.narrow { narrowed(tensor, window.channels) } else { window.channels },
             window.rows,
             steps.as_ptr(),
             INTERLEAVE,
@@ -183,4 +191,26 @@ fn finished(status: sys::CUresult, map: MaybeUninit<sys::CUtensorMap>) -> Result
     status.result().doing("describing a tensor to TMA")?;
     // SAFETY: a tensor map is 128 plain bytes, each of them written.
     Ok(unsafe { std::mem::transmute::<sys::CUtensorMap, TensorMap>(map.assume_init()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::narrowed;
+    use crate::device::Device;
+    use crate::dtype::Dtype;
+    use crate::tensor::{Layout, RawTensor};
+
+    #[test]
+    fn narrow_boxes_hold_whole_chunks() {
+        let of = |dtype, elements, columns| {
+            let layout = Layout::strided(&[2, columns], &[columns.next_multiple_of(8), 1]).unwrap();
+            let tensor = RawTensor::borrowing(dtype, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu());
+            narrowed(&tensor, elements)
+        };
+        assert_eq!(
+            [1, 8, 9, 24, 57, 64, 65, 1000].map(|columns| of(Dtype::F16, 64, columns)),
+            [8, 8, 16, 24, 64, 64, 64, 64]
+        );
+        assert_eq!([1, 4, 5, 31, 32, 33].map(|columns| of(Dtype::F32, 32, columns)), [4, 4, 8, 32, 32, 32]);
+    }
 }

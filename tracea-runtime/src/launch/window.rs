@@ -169,7 +169,7 @@ mod tests {
                 let (corner, reach) = (of(IntOp::Add, origin, low), of(IntOp::Sub, high, low));
                 WindowAxis { count, step: stride, corner, reach }
             });
-            Window { tensor: 0, rows: 128, channels: 64, axes: axes.collect::<Vec<_>>().leak() }
+            Window { tensor: 0, rows: 128, channels: 64, narrow: false, axes: axes.collect::<Vec<_>>().leak() }
         }
 
         fn corners(&self) -> Option<Corners> {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::plan::{Arg, Cost, Fetch, Kept, Relaid, StepCost, TensorDef, Window};
+use crate::plan::{Arg, Cost, Kept, Relaid, StepCost, TensorDef, Window};
 use crate::tensor::{Layout, RawTensor};
 
 const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10 };
@@ -32,13 +32,13 @@ const WIDE: Variant = Variant {
         resident: 1,
         steps: &[StepCost { latency: 1124, work: 1024, over: STEPS }],
         fetches: &[
-            Fetch { tensor: 0, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, over: STEPS },
-            Fetch { tensor: 1, bytes: 256 * 64 * 2, blocks: 1, scattered: 0, over: STEPS },
+            Fetch { tensor: 0, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
+            Fetch { tensor: 1, bytes: 256 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
         ],
     },
     args: &[
-        Arg::TensorMap { tensor: 0, merged: 1, boxes: &[128, 64] },
-        Arg::TensorMap { tensor: 1, merged: 1, boxes: &[256, 64] },
+        Arg::TensorMap { tensor: 0, merged: 1, boxes: &[128, 64], narrow: false },
+        Arg::TensorMap { tensor: 1, merged: 1, boxes: &[256, 64], narrow: false },
     ],
     aligned: &[0, 1],
     max_registers: 168,
@@ -52,8 +52,8 @@ const SMALL: Variant = Variant {
         resident: 2,
         steps: &[StepCost { latency: 440, work: 340, over: STEPS }],
         fetches: &[
-            Fetch { tensor: 0, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, over: STEPS },
-            Fetch { tensor: 1, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, over: STEPS },
+            Fetch { tensor: 0, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
+            Fetch { tensor: 1, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
         ],
     },
     ..WIDE
@@ -111,7 +111,7 @@ const NARROW: Variant = Variant {
     },
     ..WIDE
 };
-const WINDOWS: &[Window] = &[Window { tensor: 0, rows: 128, channels: 64, axes: &[] }];
+const WINDOWS: &[Window] = &[Window { tensor: 0, rows: 128, channels: 64, narrow: false, axes: &[] }];
 
 #[test]
 fn windows_are_better_walked_for_many_columns() {
@@ -121,6 +121,19 @@ fn windows_are_better_walked_for_many_columns() {
     let windowed = |variant| cycles(Variant { windows: WINDOWS, ..variant });
     assert!(windowed(NARROW) > windowed(WIDE), "the same windows are walked four times");
     assert_eq!(windowed(WIDE), cycles(WIDE), "while a wide tile is multiplied, there is time");
+}
+
+#[test]
+fn narrow_windows_are_sooner_walked() {
+    const COLUMNS: GridAxis = GridAxis { dims: &[2], block: 64 };
+    const FETCHES: &[Fetch] = &[Fetch { narrow: Some(COLUMNS), ..NARROW.cost.fetches[0] }, NARROW.cost.fetches[1]];
+    let whole = Variant { windows: WINDOWS, ..NARROW };
+    let narrow = Variant { cost: Cost { fetches: FETCHES, ..NARROW.cost }, ..whole };
+    let cycles = |variant: &Variant, k| says(variant, [64 * 56 * 56, 64, k], 0, false).cycles;
+    let saved = |k| cycles(&whole, k) - cycles(&narrow, k);
+    assert!(saved(48) > 0 && saved(32) > saved(48));
+    assert!(saved(16).abs_diff(saved(32)) < saved(32) / 50, "a row of 32 bytes takes as long as one of 64");
+    assert_eq!(saved(64), 0);
 }
 
 #[test]
