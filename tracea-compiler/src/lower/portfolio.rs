@@ -1,6 +1,6 @@
 //! The schedules that a kernel is lowered under where nobody pins any: the widest first, and those that serve other sizes better.
 
-use super::analysis::Facts;
+use super::analysis::{Facts, OperandSource};
 use super::relaid::Laid;
 use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
 use crate::nest::Nest;
@@ -106,7 +106,8 @@ impl Start {
     }
 }
 
-/// The other way round, where that can be done: for products of few rows, and for all where the launch then copies the other operand.
+/// The other way round, where that can be done: for products of few rows, by tiles of more rows than columns, and for all where the launch
+/// then copies the other operand.
 fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Vec<Lowered>, ScheduleError> {
     if swapped::check(nest).is_err() {
         return Ok(Vec::new());
@@ -117,8 +118,18 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
     // Whether a computed operand fills panels is known once it is laid out.
     let few = schedule::variants::by_few_rows(&laid.nest, &facts, &schedule);
     all.extend(few.iter().filter(|few| runs(few)).filter_map(|few| fit_deep(&laid, &facts, few).ok()));
+    let takes_in_tiles = swapped::takes_in_tiles(&laid.nest, &facts);
+    let from_tensor = |source: &OperandSource| matches!(source, OperandSource::Tensor { .. });
+    let plain = facts.dots.iter().all(|dot| from_tensor(&dot.a) && from_tensor(&dot.b));
+    if plain
+        && laid.relaid == first.relaid
+        && !takes_in_tiles
+        && let Some(cut) = schedule::variants::by_three_quarters(&laid.nest, &facts, &schedule).filter(runs)
+    {
+        all.extend(with_pairs(&laid, &facts, fit_roles(&laid, &facts, &cut, &[1])?));
+    }
     let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
-    if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) && runs(&schedule) {
+    if copies_other && !takes_in_tiles && runs(&schedule) {
         all.push(fit_roles(&laid, &facts, &schedule, &[1])?);
         let mut narrower = schedule;
         while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) && runs(&narrower) {

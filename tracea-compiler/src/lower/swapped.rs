@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn portfolios_have_schedules_for_few_rows() {
+    fn portfolios_have_schedules_for_few_rows_and_of_more_rows_than_columns() {
         let (nest, _) = nest(gemm(quote!(sm_90a)));
         let portfolio = lower_portfolio(&nest, &SM_90A).expect("a portfolio");
         let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped);
         let tiles: Vec<(u32, u32)> =
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
-        assert_eq!(tiles, [(128, 16), (128, 32)]);
+        assert_eq!(tiles, [(128, 16), (128, 32), (128, 192)]);
     }
 
     /// Of each schedule for a product of f32 as tf32, whether it is swapped, and which tensors the launch copies.
@@ -219,7 +219,7 @@ mod tests {
         let (across_b, b) = (quote!(b[(k, j)].to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t()));
         let of = |a: &TokenStream, b: &TokenStream| ways(a.clone(), b.clone(), quote!(acc));
         assert_eq!(of(&a, &across_b), [(true, vec![])]);
-        assert_eq!(of(&a, &b), [(false, vec![]), (true, vec![])], "for few rows alone");
+        assert_eq!(of(&a, &b), [(false, vec![]), (true, vec![])], "of the same operands");
         assert_eq!(of(&across_a, &b), [(false, vec![]), (true, vec![0])], "few rows are soon copied");
         assert_eq!(of(&across_a, &across_b), [(false, vec![1]), (true, vec![0])], "whichever is smaller");
         let residual = ways(a.clone(), across_b.clone(), quote!(acc + r[(i, j)]));

@@ -30,8 +30,8 @@ const L2_BYTES: [(u32, u64); 4] = [(128, 70), (64, 54), (32, 49), (0, 31)];
 /// Bytes a cycle at which TMA walks windows row by row, whatever L2 has to spare; what else a step brings comes after them. Measured on an H200:
 /// 576 cycles a step for 128 rows of 64 channels and 344 for 64, by a 3 × 3 convolution to 64 filters, two blocks a multiprocessor.
 const WINDOW_BYTES: u64 = 35;
-/// What a step of windows takes longer in pairs of blocks where others on the same multiprocessors fill each other's waits already, and where
-/// what pairs save is quick to come, in whole lines. Measured on an H200 as above: 640 cycles a step in pairs.
+/// What a step of windows takes longer in pairs of blocks, which wait for each other's multiprocessors: seen where what pairs save is quick to
+/// come, in whole lines. Measured on an H200 as above: 640 cycles a step in pairs.
 const PAIRED_WINDOWS: u64 = 120;
 /// How many tenths of that rows take which are aligned to 128, 32 and 16 bytes. Measured on an H200 by 3 × 3 convolutions of 64 images of 56²:
 /// 71 µs for 32 channels to 128, 121 for 96, 1170 and 990 cycles a step; 1360 for 67 channels, whose rows are copied to multiples of 16 bytes.
@@ -296,7 +296,7 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
         let walks =
             alignments.get(fetch.tensor) >= TMA_ALIGNMENT && variant.windowed().any(|tensor| tensor == fetch.tensor);
         let each = if walks {
-            let waits = variant.paired.is_some() && variant.cost.resident > 1 && alignment >= LINE;
+            let waits = variant.paired.is_some() && alignment >= LINE;
             let waiting = if waits { PAIRED_WINDOWS } else { 0 };
             walked(fetch, sizes) / WINDOW_BYTES * of(&WINDOW_TENTHS) / 10 + waiting
         } else {

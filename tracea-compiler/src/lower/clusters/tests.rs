@@ -225,7 +225,10 @@ fn blocks_of_windows_share_what_else_they_multiply() {
         all.map(|lowered| (lowered.schedule.blocks[0], lowered.schedule.blocks[1])).collect::<Vec<_>>()
     };
     let tile = |rows, columns| (Some(rows), Some(columns));
-    assert_eq!(blocks(true), [tile(128, 256), tile(128, 192), tile(128, 128), tile(128, 64), tile(64, 128)]);
+    assert_eq!(
+        blocks(true),
+        [tile(128, 256), tile(128, 192), tile(128, 128), tile(128, 64), tile(64, 128), tile(192, 128)]
+    );
     assert!(blocks(true).iter().all(|tile| blocks(false).contains(tile)));
     for lowered in portfolio.iter().filter(|lowered| lowered.program.cluster.is_some()) {
         let text = crate::emit::emit(&lowered.nest, &lowered.program);
