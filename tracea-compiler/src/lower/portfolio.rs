@@ -52,6 +52,9 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
             }
         }
         portfolio.extend(by_other_ways(nest, target, &laid)?);
+        if !narrower.swapped {
+            portfolio.extend(by_more_rows(nest, target, &laid)?);
+        }
     }
     portfolio.extend(by_flat_sums(nest, target)?);
     Ok(portfolio)
@@ -106,8 +109,7 @@ impl Start {
     }
 }
 
-/// The other way round, where that can be done: for products of few rows, by tiles of more rows than columns, and for all where the launch
-/// then copies the other operand.
+/// The other way round, where that can be done: for products of few rows, and for all where the launch then copies the other operand.
 fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Vec<Lowered>, ScheduleError> {
     if swapped::check(nest).is_err() {
         return Ok(Vec::new());
@@ -118,18 +120,8 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
     // Whether a computed operand fills panels is known once it is laid out.
     let few = schedule::variants::by_few_rows(&laid.nest, &facts, &schedule);
     all.extend(few.iter().filter(|few| runs(few)).filter_map(|few| fit_deep(&laid, &facts, few).ok()));
-    let takes_in_tiles = swapped::takes_in_tiles(&laid.nest, &facts);
-    let from_tensor = |source: &OperandSource| matches!(source, OperandSource::Tensor { .. });
-    let plain = facts.dots.iter().all(|dot| from_tensor(&dot.a) && from_tensor(&dot.b));
-    if plain
-        && laid.relaid == first.relaid
-        && !takes_in_tiles
-        && let Some(cut) = schedule::variants::by_three_quarters(&laid.nest, &facts, &schedule).filter(runs)
-    {
-        all.extend(with_pairs(&laid, &facts, fit_roles(&laid, &facts, &cut, &[1])?));
-    }
     let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
-    if copies_other && !takes_in_tiles && runs(&schedule) {
+    if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) && runs(&schedule) {
         all.push(fit_roles(&laid, &facts, &schedule, &[1])?);
         let mut narrower = schedule;
         while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) && runs(&narrower) {
@@ -137,6 +129,25 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
         }
     }
     Ok(all)
+}
+
+/// Tiles of more rows than columns, by a product the other way round, where it is one of tensors and takes no other copies: these cut up some
+/// sizes in fewer waves.
+fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Vec<Lowered>, ScheduleError> {
+    if swapped::check(nest).is_err() {
+        return Ok(Vec::new());
+    }
+    let Start { laid, facts, schedule } = Start::of(nest, target, true);
+    let from_tensor = |source: &OperandSource| matches!(source, OperandSource::Tensor { .. });
+    let plain = matches!(&facts.dots[..], [dot] if from_tensor(&dot.a) && from_tensor(&dot.b));
+    if !plain || laid.relaid != first.relaid || swapped::takes_in_tiles(&laid.nest, &facts) {
+        return Ok(Vec::new());
+    }
+    let cut = schedule::variants::by_three_quarters(&laid.nest, &facts, &schedule);
+    let Some(cut) = cut.filter(|cut| schedule::check(&laid.nest, &facts, cut).is_ok()) else { return Ok(Vec::new()) };
+    let lowered = fit_roles(&laid, &facts, &cut, &[1])?;
+    let as_wanted = lowered.schedule.blocks == cut.blocks;
+    Ok(with_pairs(&laid, &facts, lowered).filter(|_| as_wanted).collect())
 }
 
 /// Rows that threads have registers for, from the chunks of memory in which they begin, in one step.

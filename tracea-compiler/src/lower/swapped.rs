@@ -1,4 +1,4 @@
-//! Products computed the other way round, for few rows: a warpgroup multiplies 64 rows at a time, but as few as 16 columns.
+//! Products computed the other way round: a warpgroup multiplies 64 rows at a time, but as few as 16 columns, and three times as many as well.
 //!
 //! ```text
 //! c[(i, j)] += a[(i, k)] · b[(k, j)]        becomes        cᵀ[(j, i)] += bᵀ[(j, k)] · aᵀ[(k, i)]
@@ -7,7 +7,7 @@
 //! stay as they are: they meet tiles whose rows lie along the tensors' contiguous axes.
 //!
 //! Of tf32 the left operand may lie across the sum and the right one may not, so that products of any size are swapped where that spares
-//! a copy.
+//! a copy. Others are for few rows, and for tiles of more rows than columns.
 
 use super::analysis::{Facts, operand_only};
 use crate::nest::{AxisId, Nest, Op};
