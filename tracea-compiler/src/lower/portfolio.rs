@@ -1,6 +1,6 @@
 //! The schedules that a kernel is lowered under where nobody pins any: the widest first, and those that serve other sizes better.
 
-use super::analysis::{Facts, OperandSource};
+use super::analysis::{Facts, OperandSource, operand_only};
 use super::relaid::Laid;
 use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
 use crate::nest::Nest;
@@ -131,15 +131,17 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
     Ok(all)
 }
 
-/// Tiles of more rows than columns, by a product the other way round, where it is one of tensors and takes no other copies: these cut up some
-/// sizes in fewer waves.
+/// Tiles of more rows than columns, by a product the other way round, where it is one of tensors that nothing else reads and takes no other
+/// copies: these cut up some sizes in fewer waves.
 fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Vec<Lowered>, ScheduleError> {
     if swapped::check(nest).is_err() {
         return Ok(Vec::new());
     }
     let Start { laid, facts, schedule } = Start::of(nest, target, true);
-    let from_tensor = |source: &OperandSource| matches!(source, OperandSource::Tensor { .. });
-    let plain = matches!(&facts.dots[..], [dot] if from_tensor(&dot.a) && from_tensor(&dot.b));
+    let operands = operand_only(&laid.nest, &facts);
+    let only_multiplied =
+        |source: &OperandSource| matches!(source, OperandSource::Tensor { load, .. } if operands.contains(load));
+    let plain = matches!(&facts.dots[..], [dot] if only_multiplied(&dot.a) && only_multiplied(&dot.b));
     if !plain || laid.relaid != first.relaid || swapped::takes_in_tiles(&laid.nest, &facts) {
         return Ok(Vec::new());
     }
