@@ -135,8 +135,14 @@ enum Tensors {
     Copied,
 }
 
-/// An architecture, and what the code expects of its tensors.
-type Form = (&'static str, Tensors);
+/// What the code is compiled for, and what it expects of a launch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Form {
+    architecture: &'static str,
+    tensors: Tensors,
+    /// Whether tiles are cut, where the code may be made for either.
+    cut: bool,
+}
 
 /// What the variant is there for, where it keeps its promises.
 fn made_for(variant: &Variant) -> Tensors {
@@ -151,15 +157,20 @@ fn made_for(variant: &Variant) -> Tensors {
 fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
     let (target, best) = (variant.target, made_for(variant));
     let others = [Tensors::Aligned, Tensors::Misaligned].into_iter().filter(|tensors| *tensors != best);
-    let mut forms: Vec<Form> = std::iter::once(best).chain(others).map(|tensors| (target, tensors)).collect();
+    let form = |tensors: Tensors| Form { architecture: target, tensors, cut: true };
+    let mut forms: Vec<Form> = std::iter::once(best).chain(others).map(form).collect();
     if target == "sm_80" {
         // Compiled for newer devices too, where the assembler allocates anew.
-        forms.push(("sm_90", best));
+        forms.push(Form { architecture: "sm_90", ..form(best) });
     } else if copied && !variant.cost.fetches.is_empty() {
-        forms.push((target, Tensors::Copied));
+        forms.push(form(Tensors::Copied));
     }
     if variant.aligned.is_empty() {
-        forms.retain(|(_, tensors)| *tensors == best);
+        forms.retain(|form| form.tensors == best);
+    }
+    if variant.split.is_some_and(|split| split.some_whole) {
+        // Less of the same code.
+        forms.push(Form { cut: false, ..form(best) });
     }
     forms
 }
@@ -174,7 +185,7 @@ fn divided(mut forms: Vec<Form>, stood_for: bool, first: bool, has_newer: bool) 
     for (at, form) in forms.into_iter().enumerate() {
         let tells = match (stood_for, first) {
             (true, _) => first,
-            (false, true) => !(has_newer && form.0 == "sm_90"),
+            (false, true) => !(has_newer && form.architecture == "sm_90"),
             (false, false) => at == 0,
         };
         let to = if tells { &mut always } else { &mut at_length };
@@ -184,8 +195,8 @@ fn divided(mut forms: Vec<Form>, stood_for: bool, first: bool, has_newer: bool) 
 }
 
 fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, forms: &[Form]) -> Result<(), Failed> {
-    for (architecture, tensors) in forms {
-        let mut facts = Specialization::default();
+    for Form { architecture, tensors, cut } in forms {
+        let mut facts = Specialization::default().cut(*cut);
         for &tensor in variant.aligned {
             let misaligned = match tensors {
                 // A copy never is.

@@ -30,16 +30,21 @@ __device__ __forceinline__ int share(int steps, int part, int parts) {
     return static_cast<int>(part * each + min(static_cast<unsigned>(part), rest));
 }
 
-// One of a grid's tiles, or a part of one: the first `whole` tiles are not cut, each of the others is cut into `parts`.
+// One of a grid's tiles, or a part of one: the first `whole` tiles are not cut, each of the others is cut into `parts`. Code for launches
+// that cut none (CUT) has nothing of that.
 struct CutTile {
     int tile, part, parts;
 };
 
-__device__ __forceinline__ int cut_units(int tiles, int whole, int parts) { return whole + (tiles - whole) * parts; }
+template <bool CUT>
+__device__ __forceinline__ int cut_units(int tiles, int whole, int parts) {
+    return CUT ? whole + (tiles - whole) * parts : tiles;
+}
 
 // Neighbours are tiles, then tiles of one part; `by_cut` divides by how many are cut.
+template <bool CUT>
 __device__ __forceinline__ CutTile cut_tile(int unit, FastDiv by_cut, int whole, int parts) {
-    if (unit < whole) return {unit, 0, 1};
+    if (!CUT || unit < whole) return {unit, 0, 1};
     CutTile cut{0, 0, parts};
     by_cut.divmod(unit - whole, cut.part, cut.tile);
     cut.tile += whole;

@@ -55,6 +55,10 @@ impl Emitter<'_> {
             self.out.line(format!("constexpr int CLUSTER = {blocks};"));
             self.out.line("constexpr unsigned short CLUSTER_BLOCKS = (1 << CLUSTER) - 1;");
         }
+        if program.split.as_ref().is_some_and(|split| split.whole.is_some()) {
+            // Whether the launch cuts any tile.
+            self.out.line("constexpr bool CUT = TRACEA_CUT;");
+        }
         for (axis, block) in &program.blocks {
             if self.nest.axis(*axis).kind != AxisKind::Each {
                 self.out.line(format!("constexpr int {} = {block};", self.block_name(*axis)));
@@ -209,7 +213,7 @@ impl Emitter<'_> {
         }
         let units = if counts.is_empty() { "1".to_string() } else { counts.join(" * ") };
         let units = match parts {
-            Some((Some(whole), parts)) => format!("cut_units({units}, {}, {parts})", whole.count),
+            Some((Some(whole), parts)) => format!("cut_units<CUT>({units}, {}, {parts})", whole.count),
             _ => units,
         };
         self.out.line(format!("const int units = {units};"));
@@ -249,9 +253,9 @@ impl Emitter<'_> {
             Some(split) => {
                 let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
                 match &split.whole {
-                    Some(WholeTiles { count, by_cut, work }) => {
-                        self.out.line(format!("const CutTile {work} = cut_tile({unit}, {by_cut}, {count}, {parts});"))
-                    }
+                    Some(WholeTiles { count, by_cut, work }) => self
+                        .out
+                        .line(format!("const CutTile {work} = cut_tile<CUT>({unit}, {by_cut}, {count}, {parts});")),
                     None => {
                         self.out.line(format!("const int {part} = {unit} % {parts};"));
                         self.out.line(format!("const int {tile} = {unit} / {parts};"));

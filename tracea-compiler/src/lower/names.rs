@@ -183,6 +183,7 @@ const RESERVED: &[&str] = &[
     "rank",
     "CLUSTER",
     "CLUSTER_BLOCKS",
+    "CUT",
     "units",
     "gridDim",
     "share",

@@ -147,9 +147,12 @@ fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Ve
     }
     let cut = schedule::variants::by_three_quarters(&laid.nest, &facts, &schedule);
     let Some(cut) = cut.filter(|cut| schedule::check(&laid.nest, &facts, cut).is_ok()) else { return Ok(Vec::new()) };
-    let lowered = fit_roles(&laid, &facts, &cut, &[1])?;
-    let as_wanted = lowered.schedule.blocks == cut.blocks;
-    Ok(with_pairs(&laid, &facts, lowered).filter(|_| as_wanted).collect())
+    let why = "more rows than columns, by the product the other way round, where that leaves fewer tiles over".into();
+    let lowered = fit_roles(&laid, &facts, &Schedule { why, ..cut.clone() }, &[1])?;
+    if lowered.schedule.blocks != cut.blocks {
+        return Ok(Vec::new());
+    }
+    Ok(with_pairs(&laid, &facts, lowered).collect())
 }
 
 /// Rows that threads have registers for, from the chunks of memory in which they begin, in one step.

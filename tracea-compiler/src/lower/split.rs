@@ -316,4 +316,18 @@ mod tests {
         );
         assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
     }
+
+    /// A launch that cuts no tile has code of its own.
+    #[test]
+    fn whether_tiles_are_cut_is_known_to_the_assembler() {
+        let text = cuda(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)));
+        assert!(text.contains("constexpr bool CUT = TRACEA_CUT;"), "{text}");
+        assert_eq!(text.matches("const CutTile work = cut_tile<CUT>(").count(), 2, "{text}");
+        let of_column = column(quote! {
+            let mut total = zeros::<f32>(j);
+            tile!(for i in M { total += x[(i, j)].col_sum(); });
+            y[j] = total;
+        });
+        assert!(!cuda(of_column).contains("TRACEA_CUT"), "all of its tiles are cut alike");
+    }
 }

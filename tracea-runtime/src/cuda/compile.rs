@@ -77,6 +77,9 @@ impl Request {
             let fetched = u8::from(specialization.fetches_windows(tensor));
             options.push(format!("-DTRACEA_WINDOW_{}={fetched}", name(tensor)));
         }
+        if variant.split.is_some_and(|split| split.some_whole) {
+            options.push(format!("-DTRACEA_CUT={}", u8::from(specialization.cuts_tiles())));
+        }
         Request {
             kernel: kernel.name,
             source: render_source(instance, variant),
@@ -143,7 +146,7 @@ fn report(log: &str) -> Resources {
 mod tests {
     use super::*;
     use crate::cuda::nvrtc_version;
-    use crate::plan::{Arg, DimDef, FUNCTIONS_MARK, Function, FunctionDef, GridAxis, TensorDef, Window};
+    use crate::plan::{Arg, DimDef, FUNCTIONS_MARK, Function, FunctionDef, GridAxis, Split, TensorDef, Window};
 
     static TWICE: FunctionDef =
         FunctionDef { source: "__device__ __forceinline__ float $name(float x) { return 2.0f * x; }", uses: &[] };
@@ -231,7 +234,8 @@ mod tests {
     fn everything_that_decides_the_code_is_an_input() {
         static WINDOWS: &[Window] = &[Window { tensor: 0, rows: 128, channels: 32, narrow: false, axes: &[] }];
         let inputs = |specialization, architecture| {
-            let variant = Variant { windows: WINDOWS, ..variant(double_source()) };
+            let split = Some(Split { part_bytes: 4, most_parts: 2, some_whole: true, shares: 0 });
+            let variant = Variant { windows: WINDOWS, split, ..variant(double_source()) };
             let request = Request::new(&KERNEL, &INSTANCE, &variant, specialization, architecture);
             request.inputs().map(str::to_owned).collect::<Vec<_>>()
         };
@@ -239,8 +243,10 @@ mod tests {
         assert_eq!(first, inputs(by_four(), "sm_80"));
         assert_ne!(first, inputs(by_four().aligned(0, 8), "sm_80"));
         assert_ne!(first, inputs(by_four().windowed(0, true), "sm_80"));
+        assert_ne!(first, inputs(by_four().cut(true), "sm_80"));
         assert_ne!(first, inputs(by_four(), "sm_90"));
         assert!(first.iter().any(|part| part == "-DTRACEA_WINDOW_X=0"));
+        assert!(first.iter().any(|part| part == "-DTRACEA_CUT=0"));
         assert!(first.iter().any(|part| part == "tracea/fast_div.cuh"));
     }
 

@@ -1,12 +1,13 @@
-//! What of a launch's tensors is baked into machine code.
+//! What of a launch is baked into machine code.
 
-/// Facts about tensors, by position, that a variant's source takes as constants: one source gives one cubin for each.
+/// Facts about tensors, by position, and tiles that a variant's source takes as constants: one source gives one cubin for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Specialization {
     /// Four bits a tensor: the logarithm of its alignment.
     alignments: u64,
     /// One bit a tensor.
     windows: u16,
+    cut: bool,
 }
 
 impl Specialization {
@@ -32,8 +33,17 @@ impl Specialization {
         Specialization { windows: others | u16::from(fetched) << tensor, ..self }
     }
 
+    /// Whether tiles are cut into parts; they are not where nothing is said.
+    pub fn cut(self, any: bool) -> Specialization {
+        Specialization { cut: any, ..self }
+    }
+
     pub(crate) fn alignment(self, tensor: usize) -> u32 {
         if tensor < Specialization::MOST_TENSORS { 1 << (self.alignments >> (4 * tensor) & 15) } else { 1 }
+    }
+
+    pub(crate) fn cuts_tiles(self) -> bool {
+        self.cut
     }
 
     pub(crate) fn fetches_windows(self, tensor: usize) -> bool {
@@ -52,5 +62,6 @@ mod tests {
         assert_eq!([0, 1, 15, 16].map(|tensor| facts.fetches_windows(tensor)), [false, false, true, false]);
         assert_eq!(facts.aligned(0, 1).aligned(15, 1).windowed(15, false), Specialization::default());
         assert_eq!(facts.aligned(16, 8).windowed(16, true), facts);
+        assert_eq!((facts.cuts_tiles(), facts.cut(true).cuts_tiles()), (false, true));
     }
 }

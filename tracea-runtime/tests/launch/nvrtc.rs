@@ -16,7 +16,8 @@ fn the_sources_become_machine_code() {
         let instance = &kernel.instances[0];
         for variant in instance.variants.iter().filter(|variant| !variant.source.is_empty()) {
             let architecture = if variant.target == "sm_90a" { "sm_90a" } else { "sm_90" };
-            let aligned = variant.aligned.iter().fold(Specialization::default(), |all, tensor| all.aligned(*tensor, 4));
+            let aligned =
+                variant.aligned.iter().fold(Specialization::default().cut(true), |all, tensor| all.aligned(*tensor, 4));
             let compiled = compile_variant(kernel, instance, variant, aligned, architecture).unwrap();
             assert!(compiled.resources.registers > 0 && compiled.resources.stack_bytes == 0, "{}", compiled.log);
         }
