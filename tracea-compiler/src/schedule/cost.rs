@@ -6,7 +6,7 @@
 
 use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, choose, cluster, variants};
-use crate::lower::analysis::{Facts, OperandSource, inner_sum, mentions};
+use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
 use crate::lower::{extent_dims, nest_of, shares};
 use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Loop, Nest, Op, Stmt, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
@@ -14,8 +14,10 @@ use crate::program::{Major, Program, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
 const L2_BYTES: u32 = 70;
-/// Columns of a warpgroup's product at which shared memory begins to hold it up, by a sixteenth: the same rows are read for fewer of them.
-const NARROW: u32 = 128;
+/// Bytes a cycle that shared memory moves beside products: what TMA writes of their operands, and what each warpgroup reads. Measured on an
+/// H200: 1084 cycles for 128 terms of a tile of 128 × 128, of which 64 KiB come and two warpgroups read 96; 350 for 64 terms of 64 × 128,
+/// of which 24 KiB come and one reads them.
+const SHARED_BYTES: u32 = 144;
 /// Starting a block: barriers, the first tile's latency.
 const START: u32 = 1500;
 /// Between two steps of a block on its own: unless products run on meanwhile, a wait for the slot and the first product's way through the
@@ -54,11 +56,14 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
         Pipeline::CommitGroups => pressure::likely_resident(program),
     };
     let mut cost = Cost { resident, ..Cost::default() };
+    let mut written = Vec::new();
     for dot in &facts.dots {
         let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
         let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
-        let narrow = schedule.target.pipeline == Pipeline::WarpRoles && block(dot.n) <= NARROW;
-        let multiply = if narrow { multiply + multiply / 16 } else { multiply };
+        let shared = match schedule.target.pipeline {
+            Pipeline::WarpRoles => shared_traffic(nest, schedule, dot, &mut written) / SHARED_BYTES,
+            Pipeline::CommitGroups => 0,
+        };
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
             .into_iter()
             .filter_map(|(source, other)| match source {
@@ -71,7 +76,7 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
                 block(other) * block(dot.k) * dot.dtype.bytes() / fetching / L2_BYTES
             })
             .sum();
-        let cycles = multiply.max(read).max(1);
+        let cycles = multiply.max(read).max(shared).max(1);
         // Short steps of a pair are as long as it takes the blocks to hear of each other.
         let waits = schedule.cluster.is_some() && schedule.threads() <= 128;
         let turns = schedule.target.pipeline == Pipeline::WarpRoles && (waits || !schedule.holds_slots_longer());
@@ -91,6 +96,24 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule);
     cost
+}
+
+/// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted them, and what
+/// warpgroups read, each its rows of A and all of B.
+fn shared_traffic(nest: &Nest, schedule: &Schedule, dot: &DotFact, written: &mut Vec<ValueId>) -> u32 {
+    let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    let operands = [(&dot.a, dot.m, 1), (&dot.b, dot.n, schedule.threads().div_ceil(WARPGROUP))];
+    let of = |(source, other, readers): (&OperandSource, AxisId, u32)| {
+        let OperandSource::Tensor { load, .. } = source else { return 0 };
+        let Op::Load { index, .. } = &nest.value(*load).op else { return 0 };
+        let moves = index.iter().any(|int| dot.loops.iter().any(|axis| mentions(int, *axis)));
+        let comes = moves && !written.contains(load);
+        if comes {
+            written.push(*load);
+        }
+        block(other) * block(dot.k) * dot.dtype.bytes() * (readers + u32::from(comes))
+    };
+    operands.into_iter().map(of).sum()
 }
 
 /// What a step works out of a product for the next one: a warp's own instructions, one after the other, and those of the other warpgroups
@@ -351,6 +374,52 @@ mod tests {
             2 * 128 * 256 * 32 / 2048
         );
         assert_eq!(work(quote!(sm_80, i = 128, j = 128, k = 32, stages = 2, warps = (2, 2))), 2 * 128 * 128 * 32 / 720);
+    }
+
+    /// Cycles of a step's products, in program order.
+    fn work_of_dots(item: TokenStream) -> Vec<u32> {
+        let (nest, schedules) = nest(item);
+        let target = find(&schedules[0].target).expect("a known target");
+        let cost = lower_pinned(&nest, target, &schedules[0]).expect("the kernel lowers").cost;
+        cost.steps.iter().filter(|step| !step.over.is_empty()).map(|step| step.work).collect()
+    }
+
+    #[test]
+    fn shared_memory_holds_up_what_little_is_made_of() {
+        let of = |schedule: TokenStream| work_of_dots(gemm(schedule));
+        let tile = |rows: u32, columns: u32| 2 * rows * columns * 64 / 4096;
+        assert_eq!(of(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2)), [tile(128, 256)]);
+        // Bytes of a row; those that come, and those that two warpgroups read.
+        let moved = |rows: u32, columns: u32| 128 * ((rows + columns) + (rows + 2 * columns));
+        for columns in [64, 128] {
+            let steps = of(quote!(sm_90a, i = 128, j = #columns, k = 64, stages = 4, consumers = 2));
+            assert_eq!(steps, [moved(128, columns) / super::SHARED_BYTES]);
+            assert!(steps[0] > tile(128, columns));
+        }
+    }
+
+    #[test]
+    fn what_two_products_read_comes_to_shared_memory_once() {
+        let gated = quote! {
+            #[schedule(sm_90a, i = 128, j = 64, k = 64, stages = 3, consumers = 2)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                x: &Tensor<f16, (M, K)>, gate: &Tensor<f16, (N, K)>, up: &Tensor<f16, (N, K)>, y: &mut Tensor<f16, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut g = zeros::<f32>((i, j));
+                    let mut u = zeros::<f32>((i, j));
+                    tile!(for k in K {
+                        let rows = x[(i, k)];
+                        g += dot(rows, gate[(j, k)].t());
+                        u += dot(rows, up[(j, k)].t());
+                    });
+                    y[(i, j)] = (g * u).to();
+                });
+            }
+        };
+        let steps = work_of_dots(gated);
+        assert_eq!(steps[0], 128 * (2 * 128 + 3 * 64) / super::SHARED_BYTES);
+        assert!(steps[1] < steps[0], "{steps:?}");
     }
 
     /// Cycles that a step of the first loop takes on its own, and what a block takes once.
