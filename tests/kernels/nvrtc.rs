@@ -168,7 +168,7 @@ fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
     if variant.aligned.is_empty() {
         forms.retain(|form| form.tensors == best);
     }
-    if variant.split.is_some_and(|split| split.some_whole) {
+    if variant.bakes_in_cuts() {
         // Less of the same code.
         forms.push(Form { cut: false, ..form(best) });
     }

@@ -179,6 +179,11 @@ impl Variant {
         self.shared_bytes_with(self.kept.map_or(0, |kept| kept.most_blocks))
     }
 
+    /// Whether the launch says if any tile is cut, as of code that may leave all of them whole.
+    pub fn bakes_in_cuts(&self) -> bool {
+        self.split.is_some_and(|split| split.some_whole)
+    }
+
     /// Tensors that have windows, each once.
     pub(crate) fn windowed(&self) -> impl Iterator<Item = usize> + use<> {
         let windows = self.windows;

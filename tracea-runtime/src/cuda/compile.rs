@@ -77,7 +77,7 @@ impl Request {
             let fetched = u8::from(specialization.fetches_windows(tensor));
             options.push(format!("-DTRACEA_WINDOW_{}={fetched}", name(tensor)));
         }
-        if variant.split.is_some_and(|split| split.some_whole) {
+        if variant.bakes_in_cuts() {
             options.push(format!("-DTRACEA_CUT={}", u8::from(specialization.cuts_tiles())));
         }
         Request {

@@ -168,8 +168,7 @@ impl Launch<'_> {
         let tensors = replaced.among(tensors);
         let rows = merged.map(|merged| merged.tensors(self.kernel, &tensors));
         let tensors = rows.as_ref().map_or(tensors, |rows| rows.among(&tensors));
-        let some_whole = variant.split.is_some_and(|split| split.some_whole);
-        let mut specialization = Specialization::default().cut(some_whole && shares.parts > 1);
+        let mut specialization = Specialization::default().cut(variant.bakes_in_cuts() && shares.parts > 1);
         for &tensor in variant.aligned {
             if let Some(raw) = tensors.get(tensor) {
                 let alignment = if variant.whole_vectors { row_alignment_of(raw) } else { alignment_of(raw) };
