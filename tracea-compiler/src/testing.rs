@@ -55,6 +55,26 @@ pub fn gemm(schedule: TokenStream) -> TokenStream {
     }
 }
 
+/// `y = (x · gateᵀ) (x · upᵀ)` with this line of schedule: two products in one loop, of one operand that they share.
+pub fn gated(schedule: TokenStream) -> TokenStream {
+    quote! {
+        #[schedule(#schedule)]
+        fn gated<M: Dim, N: Dim, K: Dim>(
+            x: &Tensor<f16, (M, K)>, gate: &Tensor<f16, (N, K)>, up: &Tensor<f16, (N, K)>, y: &mut Tensor<f16, (M, N)>,
+        ) {
+            tile!(for (i, j) in (M, N) {
+                let mut g = zeros::<f32>((i, j));
+                let mut u = zeros::<f32>((i, j));
+                tile!(for k in K {
+                    g += dot(x[(i, k)], gate[(j, k)].t());
+                    u += dot(x[(i, k)], up[(j, k)].t());
+                });
+                y[(i, j)] = (g * u).to();
+            });
+        }
+    }
+}
+
 /// `c = (x / 2)ᵀ · (x / 2)`: both operands are computed first.
 pub fn gram(schedule: TokenStream) -> TokenStream {
     quote! {

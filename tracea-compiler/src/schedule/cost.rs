@@ -71,9 +71,9 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
                 OperandSource::Computed { .. } => None,
             })
             .map(|(load, other)| {
-                let shared = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, load, axis));
-                let fetching = if shared { cluster::BLOCKS } else { 1 };
-                block(other) * block(dot.k) * dot.dtype.bytes() / fetching / L2_BYTES
+                let together = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, load, axis));
+                let fetching = if together { cluster::BLOCKS } else { 1 };
+                tile_bytes(schedule, dot, other) / fetching / L2_BYTES
             })
             .sum();
         let cycles = multiply.max(read).max(shared).max(1);
@@ -98,22 +98,28 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
     cost
 }
 
-/// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted them, and what
+/// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted the same, and what
 /// warpgroups read, each its rows of A and all of B.
-fn shared_traffic(nest: &Nest, schedule: &Schedule, dot: &DotFact, written: &mut Vec<ValueId>) -> u32 {
-    let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+fn shared_traffic<'n>(nest: &'n Nest, schedule: &Schedule, dot: &DotFact, written: &mut Vec<&'n Op>) -> u32 {
     let operands = [(&dot.a, dot.m, 1), (&dot.b, dot.n, schedule.threads().div_ceil(WARPGROUP))];
     let of = |(source, other, readers): (&OperandSource, AxisId, u32)| {
         let OperandSource::Tensor { load, .. } = source else { return 0 };
-        let Op::Load { index, .. } = &nest.value(*load).op else { return 0 };
+        let op = &nest.value(*load).op;
+        let Op::Load { index, .. } = op else { return 0 };
         let moves = index.iter().any(|int| dot.loops.iter().any(|axis| mentions(int, *axis)));
-        let comes = moves && !written.contains(load);
+        let comes = moves && !written.contains(&op);
         if comes {
-            written.push(*load);
+            written.push(op);
         }
-        block(other) * block(dot.k) * dot.dtype.bytes() * (readers + u32::from(comes))
+        tile_bytes(schedule, dot, other) * (readers + u32::from(comes))
     };
     operands.into_iter().map(of).sum()
+}
+
+/// Of an operand's tile of the product: its rows or columns, and a step's terms of each.
+fn tile_bytes(schedule: &Schedule, dot: &DotFact, other: AxisId) -> u32 {
+    let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    block(other) * block(dot.k) * dot.dtype.bytes()
 }
 
 /// What a step works out of a product for the next one: a warp's own instructions, one after the other, and those of the other warpgroups
@@ -169,11 +175,12 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
     for dot in &facts.dots {
         for (source, rows) in [(&dot.a, dot.m), (&dot.b, dot.n)] {
             let OperandSource::Tensor { load, tensor, major } = source else { continue };
-            let Op::Load { index, .. } = &nest.value(*load).op else { continue };
-            if fetched.contains(load) {
+            let op = &nest.value(*load).op;
+            let Op::Load { index, .. } = op else { continue };
+            if fetched.contains(&op) {
                 continue;
             }
-            fetched.push(*load);
+            fetched.push(op);
             let moves = |axis: &AxisId| index.iter().any(|int| mentions(int, *axis));
             let loops = dot.loops.iter().rposition(moves).map_or(0, |innermost| innermost + 1);
             let bytes = block(rows) * block(dot.k) * nest.tensor(*tensor).dtype.bytes();
@@ -330,7 +337,7 @@ fn over(nest: &Nest, schedule: &Schedule, loops: &[AxisId]) -> Vec<GridAxis> {
 mod tests {
     use crate::lower::lower_pinned;
     use crate::schedule::target::find;
-    use crate::testing::{gemm, nest};
+    use crate::testing::{gated, gemm, nest};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -385,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_holds_up_what_little_is_made_of() {
+    fn shared_memory_holds_small_tiles_up() {
         let of = |schedule: TokenStream| work_of_dots(gemm(schedule));
         let tile = |rows: u32, columns: u32| 2 * rows * columns * 64 / 4096;
         assert_eq!(of(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2)), [tile(128, 256)]);
@@ -400,24 +407,7 @@ mod tests {
 
     #[test]
     fn what_two_products_read_comes_to_shared_memory_once() {
-        let gated = quote! {
-            #[schedule(sm_90a, i = 128, j = 64, k = 64, stages = 3, consumers = 2)]
-            fn f<M: Dim, N: Dim, K: Dim>(
-                x: &Tensor<f16, (M, K)>, gate: &Tensor<f16, (N, K)>, up: &Tensor<f16, (N, K)>, y: &mut Tensor<f16, (M, N)>,
-            ) {
-                tile!(for (i, j) in (M, N) {
-                    let mut g = zeros::<f32>((i, j));
-                    let mut u = zeros::<f32>((i, j));
-                    tile!(for k in K {
-                        let rows = x[(i, k)];
-                        g += dot(rows, gate[(j, k)].t());
-                        u += dot(rows, up[(j, k)].t());
-                    });
-                    y[(i, j)] = (g * u).to();
-                });
-            }
-        };
-        let steps = work_of_dots(gated);
+        let steps = work_of_dots(gated(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 3, consumers = 2)));
         assert_eq!(steps[0], 128 * (2 * 128 + 3 * 64) / super::SHARED_BYTES);
         assert!(steps[1] < steps[0], "{steps:?}");
     }

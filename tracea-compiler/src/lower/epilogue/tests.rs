@@ -1,5 +1,5 @@
 use crate::program::{Program, Stmt};
-use crate::testing::{flat, lines, program};
+use crate::testing::{flat, gated, lines, program};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -210,29 +210,14 @@ fn attention(end: TokenStream) -> Program {
 
 #[test]
 fn a_ring_by_which_more_passes_is_counted_for_itself() {
-    let gated = attention(quote!((acc * gate[(i, ..)].to::<f32>()).to()));
-    assert_eq!(gated.counters, ["k_count", "v_count", "j_visits"]);
+    let weighted = attention(quote!((acc * gate[(i, ..)].to::<f32>()).to()));
+    assert_eq!(weighted.counters, ["k_count", "v_count", "j_visits"]);
     let advances = |producer| {
-        let lines = from(&gated, producer, "for");
+        let lines = from(&weighted, producer, "for");
         ["advance k_count", "advance v_count"].map(|advance| lines.iter().filter(|line| *line == advance).count())
     };
     // Consumers take a first step, all others, and the panels; what they multiply a step later, once more behind the last one.
     assert_eq!((advances(true), advances(false)), ([2, 1], [4, 2]));
-    let together = program(quote! {
-        #[schedule(sm_90a, i = 64, j = 128, k = 64, stages = 4, consumers = 1)]
-        fn f<M: Dim, N: Dim, K: Dim>(
-            a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, g: &Tensor<f16, (N, K)>, c: &mut Tensor<f16, (M, N)>,
-        ) {
-            tile!(for (i, j) in (M, N) {
-                let mut acc = zeros::<f32>((i, j));
-                let mut gate = zeros::<f32>((i, j));
-                tile!(for k in K {
-                    acc += dot(a[(i, k)], b[(j, k)].t());
-                    gate += dot(a[(i, k)], g[(j, k)].t());
-                });
-                c[(i, j)] = (acc * gate).to();
-            });
-        }
-    });
+    let together = program(gated(quote!(sm_90a, i = 64, j = 128, k = 64, stages = 4, consumers = 1)));
     assert_eq!(together.counters, ["k_count"]);
 }

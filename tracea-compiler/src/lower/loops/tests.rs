@@ -1,5 +1,5 @@
 use crate::program::{IntText, Stmt};
-use crate::testing::{cuda, flat, gemm, lines, lowered, program};
+use crate::testing::{cuda, flat, gated, gemm, lines, lowered, program};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -134,24 +134,9 @@ fn operands_that_no_loop_moves_are_copied_once() {
 
 #[test]
 fn two_dots_share_one_copy() {
-    let program = program(quote! {
-        #[schedule(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))]
-        fn gated<M: Dim, N: Dim, K: Dim>(
-            x: &Tensor<f16, (M, K)>, g: &Tensor<f16, (K, N)>, u: &Tensor<f16, (K, N)>, y: &mut Tensor<f16, (M, N)>,
-        ) {
-            tile!(for (i, j) in (M, N) {
-                let mut a = zeros::<f32>((i, j));
-                let mut b = zeros::<f32>((i, j));
-                tile!(for k in K {
-                    a += dot(x[(i, k)], g[(k, j)]);
-                    b += dot(x[(i, k)], u[(k, j)]);
-                });
-                y[(i, j)] = (a * b).to();
-            });
-        }
-    });
+    let program = program(gated(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2))));
     let rings: Vec<&str> = program.shared.iter().map(|shared| shared.name.as_str()).collect();
-    assert_eq!(rings, ["x_ring", "g_ring", "u_ring", "y_staging"]);
+    assert_eq!(rings, ["x_ring", "gate_ring", "up_ring", "y_staging"]);
 }
 
 #[test]
