@@ -45,6 +45,7 @@ impl<D, B, E> Agrees<Axis<B, E>> for Whole<D> {}
 impl<D> Agrees<Whole<D>> for Whole<D> {}
 
 type Same<P, Q> = <<P as AxisKey>::Ordinal as Ordinal>::Same<<Q as AxisKey>::Ordinal>;
+type Before<P, Q> = <<P as AxisKey>::Ordinal as Ordinal>::Before<<Q as AxisKey>::Ordinal>;
 type Or<A, B> = <A as Bool>::Or<B>;
 type And<A, B> = <A as Bool>::And<B>;
 type If<C, T, F> = <C as Bool>::If<T, F>;
@@ -111,8 +112,30 @@ impl<S: Has<P> + Has<Q> + Has<R>, P, Q, R> Covers<(P, Q, R)> for S {
     type Is = And<And<<S as Has<P>>::Is, <S as Has<Q>>::Is>, <S as Has<R>>::Is>;
 }
 
+/// The list with `X` put to it by an operator: two lists of one axis meet in the order in which their loops are declared, so that
+/// the result meets other tiles of these loops, whichever operand came first.
+pub trait Meet<X> {
+    type Out;
+}
+
+impl<X> Meet<X> for () {
+    type Out = (X,);
+}
+impl<P: AxisKey, X: AxisKey> Meet<X> for (P,) {
+    type Out = If<Same<P, X>, (P,), If<Before<X, P>, (X, P), (P, X)>>;
+}
+impl<P: AxisKey, Q: AxisKey, X: AxisKey> Meet<X> for (P, Q) {
+    type Out = <Self as Insert<X>>::Out;
+}
+impl<P: AxisKey, Q: AxisKey, R: AxisKey, X: AxisKey> Meet<X> for (P, Q, R) {
+    type Out = <Self as Insert<X>>::Out;
+}
+impl<X> Meet<X> for TooManyAxes {
+    type Out = TooManyAxes;
+}
+
 /// The axes of an operator's result: those of the right operand where they cover the left one's, otherwise the left
-/// operand's and then the right one's others.
+/// operand's and then the right one's others, as they [meet](Meet).
 pub trait Union<R> {
     type Out;
 }
@@ -122,10 +145,10 @@ impl<L> Union<()> for L {
 }
 impl<L, X> Union<(X,)> for L
 where
-    L: Insert<X>,
+    L: Meet<X>,
     (X,): Covers<L>,
 {
-    type Out = If<<(X,) as Covers<L>>::Is, (X,), <L as Insert<X>>::Out>;
+    type Out = If<<(X,) as Covers<L>>::Is, (X,), <L as Meet<X>>::Out>;
 }
 impl<L, X, Y> Union<(X, Y)> for L
 where

@@ -84,7 +84,8 @@ impl Form {
     /// in both operands; the smaller one keeps every access inside should a caller have mixed blocks.
     pub(crate) fn union(&self, other: &Form) -> Form {
         let covered = self.ids[..self.rank].iter().all(|&id| other.position(id).is_some());
-        let (first, second) = if covered { (other, self) } else { (self, other) };
+        let declared_later = self.rank == 1 && other.rank == 1 && self.ids[0] > other.ids[0];
+        let (first, second) = if covered || declared_later { (other, self) } else { (self, other) };
         let mut form = Form::default();
         for axis in 0..first.rank {
             let size = match second.position(first.ids[axis]) {
@@ -134,6 +135,7 @@ mod tests {
     fn unions() {
         let (i, j, ij, ji) = (form(&[(0, 2)]), form(&[(1, 3)]), form(&[(0, 2), (1, 3)]), form(&[(1, 3), (0, 2)]));
         assert_eq!(i.union(&j), ij);
+        assert_eq!(j.union(&i), ij);
         assert_eq!(j.union(&ij), ij);
         assert_eq!(ij.union(&j), ij);
         assert_eq!(ij.union(&ji), ji);
