@@ -285,7 +285,7 @@ fn choices<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>, r
         tile!(for j in N {
             let highest = x[(i, j)].row_max();
             let better = highest.gt(best);
-            found = better.select(full::<i32>(i, 3), found);
+            found = better.and(found.ne(3)).select(3, found.max(-2));
             best = best.max(highest);
         });
         let limit = (steps as f32) * rate;

@@ -1,6 +1,7 @@
 //! Comparisons, and choices by them.
 
 use super::Tile;
+use super::create::Operand;
 use super::elements::{self, binary};
 use crate::axis::Union;
 use crate::element::{Number, Value};
@@ -9,11 +10,11 @@ macro_rules! comparisons {
     ($($name:ident $op:tt;)*) => {
         impl<T: Number, L> Tile<T, L> {$(
             #[doc = concat!("Where `self ", stringify!($op), " other`.")]
-            pub fn $name<R>(self, other: Tile<T, R>) -> Tile<bool, <L as Union<R>>::Out>
+            pub fn $name<R: Operand<T>>(self, other: R) -> Tile<bool, <L as Union<R::Axes>>::Out>
             where
-                L: Union<R>,
+                L: Union<R::Axes>,
             {
-                Tile::new(binary::<T, T, bool>(self.raw, other.raw, |a, b| a $op b))
+                Tile::new(binary::<T, T, bool>(self.raw, other.operand().raw, |a, b| a $op b))
             }
         )*}
     };
@@ -27,7 +28,8 @@ comparisons! {
     ne !=;
 }
 
-type Joined<C, A, B> = <<C as Union<A>>::Out as Union<B>>::Out;
+type Chosen<C, A> = <C as Union<A>>::Out;
+type Joined<C, A, B> = <Chosen<C, A> as Union<B>>::Out;
 
 impl<C> Tile<bool, C> {
     pub fn and<R>(self, other: Tile<bool, R>) -> Tile<bool, <C as Union<R>>::Out>
@@ -50,20 +52,24 @@ impl<C> Tile<bool, C> {
     }
 
     /// `a` where this holds, `b` elsewhere.
-    pub fn select<T: Value, A, B>(self, a: Tile<T, A>, b: Tile<T, B>) -> Tile<T, Joined<C, A, B>>
+    pub fn select<T: Value, A: Operand<T>, B: Operand<T>>(self, a: A, b: B) -> Tile<T, Joined<C, A::Axes, B::Axes>>
     where
-        C: Union<A>,
-        <C as Union<A>>::Out: Union<B>,
+        C: Union<A::Axes>,
+        Chosen<C, A::Axes>: Union<B::Axes>,
     {
-        Tile::new(elements::select(self.raw, a.raw, b.raw))
+        Tile::new(elements::select(self.raw, a.operand().raw, b.operand().raw))
     }
 }
 
 /// `a` where the condition holds, `b` elsewhere.
-pub fn select<T: Value, C, A, B>(condition: Tile<bool, C>, a: Tile<T, A>, b: Tile<T, B>) -> Tile<T, Joined<C, A, B>>
+pub fn select<T: Value, C, A: Operand<T>, B: Operand<T>>(
+    condition: Tile<bool, C>,
+    a: A,
+    b: B,
+) -> Tile<T, Joined<C, A::Axes, B::Axes>>
 where
-    C: Union<A>,
-    <C as Union<A>>::Out: Union<B>,
+    C: Union<A::Axes>,
+    Chosen<C, A::Axes>: Union<B::Axes>,
 {
     condition.select(a, b)
 }

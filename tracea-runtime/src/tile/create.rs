@@ -3,7 +3,7 @@
 use super::Tile;
 use super::form::Form;
 use super::raw::Raw;
-use crate::axis::{Axes, Axis, AxisName, Integer, Ix};
+use crate::axis::{Axes, Axis, AxisName, Extent, Integer, Ix};
 use crate::element::{Arithmetic, Number, Value};
 use crate::real::Real;
 
@@ -25,6 +25,37 @@ impl<T: Number> Fill<T> for T {
 impl<T: Number> Fill<T> for Tile<T, ()> {
     fn fill(self) -> T {
         self.value()
+    }
+}
+
+/// What stands beside a tile of `T`: another tile, or an integer beside integers.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not go with a tile of `{T}`",
+    label = "expected a tile or a scalar of `{T}`"
+)]
+pub trait Operand<T: Value> {
+    type Axes;
+    fn operand(self) -> Tile<T, Self::Axes>;
+}
+
+impl<T: Value, L> Operand<T> for Tile<T, L> {
+    type Axes = L;
+    fn operand(self) -> Tile<T, L> {
+        self
+    }
+}
+
+impl Operand<i32> for i32 {
+    type Axes = ();
+    fn operand(self) -> Tile<i32, ()> {
+        Tile::new(Raw::uniform(Form::default(), self))
+    }
+}
+
+impl<D> Operand<i32> for Extent<D> {
+    type Axes = ();
+    fn operand(self) -> Tile<i32, ()> {
+        self.get().operand()
     }
 }
 

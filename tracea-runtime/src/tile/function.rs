@@ -1,6 +1,7 @@
 //! Functions of each element.
 
 use super::Tile;
+use super::create::{Fill, Operand};
 use super::elements::{binary, unary};
 use crate::axis::Union;
 use crate::element::{Arithmetic, Number, Ring};
@@ -44,24 +45,24 @@ impl<T: Number, L> Tile<T, L> {
     }
 
     /// The larger element; a number where the other is a NaN.
-    pub fn max<R>(self, other: Tile<T, R>) -> Tile<T, <L as Union<R>>::Out>
+    pub fn max<R: Operand<T>>(self, other: R) -> Tile<T, <L as Union<R::Axes>>::Out>
     where
-        L: Union<R>,
+        L: Union<R::Axes>,
     {
-        Tile::new(binary::<T, T, T>(self.raw, other.raw, T::Acc::larger))
+        Tile::new(binary::<T, T, T>(self.raw, other.operand().raw, T::Acc::larger))
     }
 
     /// The smaller element; a number where the other is a NaN.
-    pub fn min<R>(self, other: Tile<T, R>) -> Tile<T, <L as Union<R>>::Out>
+    pub fn min<R: Operand<T>>(self, other: R) -> Tile<T, <L as Union<R::Axes>>::Out>
     where
-        L: Union<R>,
+        L: Union<R::Axes>,
     {
-        Tile::new(binary::<T, T, T>(self.raw, other.raw, T::Acc::smaller))
+        Tile::new(binary::<T, T, T>(self.raw, other.operand().raw, T::Acc::smaller))
     }
 
     /// Not below `low` and not above `high`.
-    pub fn clamp(self, low: Tile<T, ()>, high: Tile<T, ()>) -> Tile<T, L> {
-        let (low, high) = (low.value().widen(), high.value().widen());
+    pub fn clamp(self, low: impl Fill<T>, high: impl Fill<T>) -> Tile<T, L> {
+        let (low, high) = (low.fill().widen(), high.fill().widen());
         Tile::new(unary::<T, T>(self.raw, |x| x.larger(low).smaller(high)))
     }
 }
