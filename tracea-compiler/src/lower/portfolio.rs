@@ -93,19 +93,26 @@ impl Start {
         Start { laid, facts, schedule }
     }
 
+    fn with_one_warpgroup(self) -> Start {
+        let schedule = schedule::choose::for_one_warpgroup(&self.laid.nest, &self.facts, &self.schedule);
+        Start { schedule, ..self }
+    }
+
     fn runs(&self) -> bool {
         let Start { laid, facts, schedule } = self;
         schedule.target.pipeline == Pipeline::CommitGroups || schedule::check(&laid.nest, facts, schedule).is_ok()
     }
 
-    /// As the kernel has it, or the other way round where that takes fewer copies.
+    /// As the kernel has it, or the other way round where that takes fewer copies; for one warpgroup where neither has rows for two.
     fn best(nest: &Nest, target: &'static Target) -> Option<Start> {
         let plain = Start::of(nest, target, false);
         let others = target.pipeline == Pipeline::WarpRoles
             && swapped::check(nest).is_ok()
             && !(plain.runs() && swapped::takes_in_tiles(nest, &plain.facts));
         let swapped = others.then(|| Start::of(nest, target, true));
-        [Some(plain), swapped].into_iter().flatten().filter(Start::runs).min_by_key(|start| start.laid.relaid.len())
+        let all = [Some(plain), swapped].into_iter().flatten().filter(Start::runs);
+        let best = all.min_by_key(|start| start.laid.relaid.len());
+        best.or_else(|| Some(Start::of(nest, target, false).with_one_warpgroup()).filter(Start::runs))
     }
 }
 
@@ -149,7 +156,7 @@ fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Ve
     let Some(cut) = cut.filter(|cut| schedule::check(&laid.nest, &facts, cut).is_ok()) else { return Ok(Vec::new()) };
     let why = "more rows than columns, by the product the other way round, where that leaves fewer tiles over".into();
     let lowered = fit_roles(&laid, &facts, &Schedule { why, ..cut.clone() }, &[1])?;
-    if lowered.schedule.blocks != cut.blocks {
+    if lowered.schedule.blocks != cut.blocks || !has_registers_for(&lowered.schedule, &lowered.program) {
         return Ok(Vec::new());
     }
     Ok(with_pairs(&laid, &facts, lowered).collect())
@@ -186,8 +193,7 @@ fn by_three_warpgroups(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Optio
     let stages = (2..=schedule.stages).rev();
     stages.map(|stages| Schedule { stages, ..schedule.clone() }).find_map(|schedule| {
         let program = lower(laid, facts, &schedule).ok()?;
-        let fits = program.shared_bytes <= schedule.target.shared_limit
-            && pressure::peak(&program) <= schedule::choose::registers_of(&schedule);
+        let fits = program.shared_bytes <= schedule.target.shared_limit && has_registers_for(&schedule, &program);
         fits.then(|| Lowered::of(laid, facts, schedule, program))
     })
 }
@@ -230,6 +236,15 @@ fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32])
     fit(laid, facts, schedule.clone())
 }
 
+/// Whether consumers that have a multiprocessor for themselves find registers: for their values, and for the turns of more rings than a
+/// product of products has.
+fn has_registers_for(schedule: &Schedule, program: &Program) -> bool {
+    const USUAL_COUNTERS: usize = 3;
+    const REGISTERS_OF_A_COUNTER: u32 = 2;
+    let more = program.counters.len().saturating_sub(USUAL_COUNTERS) as u32;
+    pressure::peak(program) + REGISTERS_OF_A_COUNTER * more <= schedule::choose::registers_of(schedule)
+}
+
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
 
@@ -257,4 +272,42 @@ fn fit(laid: &Laid, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, Sc
         target.shared_limit / 1024,
         target.name
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::target::SM_90A;
+    use crate::testing::nest;
+    use quote::quote;
+
+    #[test]
+    fn no_block_keeps_more_than_its_consumers_have_registers_for() {
+        // Beside a product's tile lives what it is compared with, of the same size.
+        let (nest, _) = nest(quote! {
+            fn nearest<M: Dim, N: Dim, K: Dim>(
+                x: &Tensor<f16, (M, K)>, c: &Tensor<f16, (N, K)>, y: &mut Tensor<f32, (M,)>, at: &mut Tensor<i32, (M,)>,
+            ) {
+                tile!(for i in M {
+                    let mut best = full::<f32>(i, f32::INFINITY);
+                    let mut found = full::<i32>(i, -1);
+                    tile!(for j in N {
+                        let mut s = zeros::<f32>((i, j));
+                        tile!(for k in K { s += dot(x[(i, k)], c[(j, k)].t()); });
+                        let least = s.row_min();
+                        let first = s.le(least).select(iota(j), i32::MAX).row_min();
+                        found = least.lt(best).select(first, found);
+                        best = best.min(least);
+                    });
+                    y[i] = best;
+                    at[i] = found;
+                });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_90A).expect("it lowers");
+        assert!(portfolio.len() > 2);
+        for Lowered { schedule, program, .. } in &portfolio {
+            assert!(schedule.resident > 1 || has_registers_for(schedule, program), "{}", program.schedule);
+        }
+    }
 }

@@ -61,6 +61,30 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
     schedule
 }
 
+/// Lays whole axes out anew for the schedule's warps.
+pub fn fit_whole_axes(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {
+    let roles = roles(nest, facts);
+    for (index, axis) in nest.axes.iter().enumerate() {
+        if axis.kind == AxisKind::Whole {
+            let known = known_extent(nest, AxisId(index as u32));
+            schedule.blocks[index] = known.map(|size| whole_block(size, roles[index], schedule));
+        }
+    }
+}
+
+/// The same for one warpgroup, with as many rows as it multiplies: where a whole axis of rows has none for two.
+pub fn for_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Schedule {
+    const ROWS: u32 = 64;
+    let mut one = Schedule { warps: (4, 1), ..schedule.clone() };
+    for dot in &facts.dots {
+        if nest.axis(dot.m).kind == AxisKind::Tiled {
+            one.blocks[dot.m.index()] = Some(ROWS);
+        }
+    }
+    fit_whole_axes(nest, facts, &mut one);
+    one
+}
+
 /// Tiles of a few constant columns get more rows, and slices that are no tile's side more elements, until every thread has some.
 fn give_all_threads_elements(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {
     const ELEMENTS: u32 = 4;
@@ -142,10 +166,22 @@ fn warps(nest: &Nest, facts: &Facts) -> (u32, u32) {
     } else if facts.dots.iter().any(|dot| dot.dtype == crate::nest::Dtype::F32) {
         (4, 2)
     } else if has_chain(nest, facts) {
-        (8, 1)
+        (warps_along_rows(nest, facts), 1)
     } else {
         (2, 2)
     }
+}
+
+/// Eight, or fewer where whole axes are rows of a product and have none for them all.
+fn warps_along_rows(nest: &Nest, facts: &Facts) -> u32 {
+    const ROWS: u32 = 16;
+    let whole = facts.dots.iter().filter(|dot| nest.axis(dot.m).kind == AxisKind::Whole);
+    let sizes: Vec<u32> =
+        whole.filter_map(|dot| known_extent(nest, dot.m)).map(|size| size.clamp(1, 1 << 20) as u32).collect();
+    let wastes = |warps: u32| {
+        sizes.iter().any(|size| size.next_multiple_of(ROWS * warps) > size.next_multiple_of(ROWS * warps / 2))
+    };
+    if wastes(8) { 4 } else { 8 }
 }
 
 fn whole_block(size: i64, role: Roles, schedule: &Schedule) -> u32 {
@@ -479,6 +515,26 @@ mod tests {
             }
         });
         assert_eq!(program.layouts[0].rows, 96);
+    }
+
+    #[test]
+    fn a_whole_axis_of_rows_has_rows_for_all_warps() {
+        let warps = |size: TokenStream| {
+            let program = program(quote! {
+                fn state<S: Dim>(k: &Tensor<f16, (S, Const<#size>)>, v: &Tensor<f16, (S, Const<64>)>, y: &mut Tensor<f32, (S, Const<64>)>) {
+                    tile!(for e in Const::<64> {
+                        let mut state = zeros::<f32>((.., e));
+                        tile!(for i in S {
+                            y[(i, e)] = dot(k[(i, ..)], state.to::<f16>());
+                            state += dot(k[(i, ..)].t(), v[(i, e)]);
+                        });
+                    });
+                }
+            });
+            program.threads / 32
+        };
+        assert_eq!(warps(quote!(64)), 4);
+        assert_eq!(warps(quote!(128)), 8);
     }
 
     #[test]

@@ -199,6 +199,7 @@ pub fn pinned(
             }
         }
     }
+    choose::fit_whole_axes(nest, facts, &mut schedule);
     if let Some(option) = spec.options.iter().find(|option| option.name == "cluster") {
         schedule.cluster = cluster::pinned(nest, facts, &schedule, option)?;
     }
