@@ -41,7 +41,8 @@
 //!   `mut` variable that it assigns is carried from one iteration to the next. `each(D)` is a scalar loop, `flat(A, B, C)` one axis over a
 //!   product of dims, `T.until(e)`, `T.from(e)`, `T.range(a..b)` bound a loop.
 //! * `x[(i, k)]` loads a tile, `c[(i, j)] = …` stores one. An index is a loop variable, integer arithmetic on it, `i.start()`, or `..`
-//!   for the whole of an axis whose size is known. Outside reads give 0.
+//!   for the whole of an axis whose size is known; of a load, also a number that a tensor of `i32` holds, as in `table[(ids[i], d)]`.
+//!   Outside reads give 0.
 //! * Tiles are typed by their axes and broadcast by them. [`zeros`], [`full`], [`iota`] and
 //!   [`dot`] make them; methods of [`Tile`] compute with them.
 //! * The algorithm names no block size: those belong to `#[schedule(…)]`, or to the compiler.

@@ -174,6 +174,37 @@ pub fn attention_in_pairs<B: Dim, S: Dim, T: Dim>(
     });
 }
 
+/// Keys and values lie in pages of 64, which each sequence has in an order of its own, as far as it is long.
+#[kernel]
+pub fn attention_paged<B: Dim, S: Dim, P: Dim, Z: Dim>(
+    q: &Tensor<f16, (B, S, Const<128>)>,
+    k: &Tensor<f16, (Z, Const<64>, Const<128>)>,
+    v: &Tensor<f16, (Z, Const<64>, Const<128>)>,
+    pages: &Tensor<i32, (B, P)>,
+    length: &Tensor<i32, (B,)>,
+    o: &mut Tensor<f16, (B, S, Const<128>)>,
+    scale: f32,
+) {
+    tile!(for (b, i) in (each(B), S) {
+        let length = length[b];
+        let mut m = full::<f32>(i, f32::NEG_INFINITY);
+        let mut l = zeros::<f32>(i);
+        let mut acc = zeros::<f32>((i, ..));
+        tile!(for (p, j) in (each(P.until((length + 63) / 64)), Const::<64>) {
+            let page = pages[(b, p)];
+            let s =
+                (dot(q[(b, i, ..)], k[(page, j, ..)].t()) * scale).mask(|_, j| 64 * p + j < length, f32::NEG_INFINITY);
+            let m_new = m.max(s.row_max());
+            let p = (s - m_new).exp();
+            let fade = (m - m_new).exp();
+            l = l * fade + p.row_sum();
+            acc = acc * fade + dot(p.to::<f16>(), v[(page, j, ..)]);
+            m = m_new;
+        });
+        o[(b, i, ..)] = (acc / l).to();
+    });
+}
+
 /// Queries, keys and values of one head after another.
 struct Heads<'a> {
     q: &'a Array,
@@ -282,6 +313,12 @@ const WINDOWED: Sizes = Sizes {
     random: &[1..=2, 0..=260, 1..=100],
 };
 
+/// Batch, queries, pages of each, pages in all.
+const PAGED: Sizes = Sizes {
+    fixed: &[&[0, 4, 1, 1], &[1, 0, 1, 1], &[2, 4, 0, 3], &[1, 1, 1, 1], &[2, 37, 3, 7], &[3, 131, 2, 4]],
+    random: &[1..=3, 0..=140, 0..=4, 1..=6],
+};
+
 /// Batch, positions.
 const POSITIONS: Sizes =
     Sizes { fixed: &[&[0, 4], &[1, 0], &[1, 1], &[2, 37], &[1, 131], &[2, 64]], random: &[1..=2, 0..=140] };
@@ -376,5 +413,40 @@ pub fn subjects() -> Vec<Subject> {
                 .reference(|_, _, _, product| Some(product.times(f64::from(scale))))
         })
     });
-    vec![alibi, window, capped, two_sizes, gated, in_pairs]
+    let paged = Subject::new("attention_paged", PAGED, |setting, visit| {
+        const PAGE: usize = 64;
+        let [batch, queries, pages, in_all] = setting.sizes()?;
+        let (q, q_values) = setting.input::<f16, _>((batch, queries, Const::<128>))?;
+        let (k, k_values) = setting.input::<f16, _>((in_all, Const::<PAGE>, Const::<128>))?;
+        let (v, v_values) = setting.input::<f16, _>((in_all, Const::<PAGE>, Const::<128>))?;
+        let (table, order) = setting.integers((batch, pages), 0..in_all as i32)?;
+        let (length, lengths) = setting.integers((batch,), 0..(pages * PAGE) as i32 + 1)?;
+        let mut o = setting.output::<f16, _>((batch, queries, Const::<128>))?;
+        let scale = 0.088;
+        visit(attention_paged(
+            &*q.view()?,
+            &*k.view()?,
+            &*v.view()?,
+            &*table.view()?,
+            &*length.view()?,
+            &mut *o.view_mut()?,
+            scale,
+        ))?;
+        Outcome::new(o, move || {
+            let in_order = |stored: Array| {
+                let [_, page, size] = stored.shape();
+                let of_page =
+                    |number: &f64| stored.values.iter().copied().skip(*number as usize * page * size).take(page * size);
+                Array {
+                    sizes: vec![batch, pages * page, size],
+                    values: order.values.iter().flat_map(of_page).collect(),
+                }
+            };
+            let (k, v) = (in_order(k_values), in_order(v_values));
+            let seen = |b: usize, j: usize| (j as f64) < lengths.at(&[b]);
+            Heads { q: &q_values, k: &k, v: &v, rounding: F16 }
+                .reference(|b, _, j, product| seen(b, j).then(|| product.times(f64::from(scale))))
+        })
+    });
+    vec![alibi, window, capped, two_sizes, gated, in_pairs, paged]
 }

@@ -21,9 +21,11 @@ mod elementwise;
 mod epilogues;
 #[path = "../kernels/expected.rs"]
 mod expected;
+mod gathered;
 #[path = "../kernels/gpu.rs"]
 mod gpu;
 mod integers;
+mod linear_attention;
 mod low_rank;
 mod masked_softmax;
 mod moments;
@@ -69,6 +71,8 @@ fn gallery() -> Vec<Subject> {
     all.extend(distances::subjects());
     all.extend(elementwise::subjects());
     all.extend(epilogues::subjects());
+    all.extend(gathered::subjects());
+    all.extend(linear_attention::subjects());
     all.extend(low_rank::subjects());
     all.extend(masked_softmax::subjects());
     all.extend(moments::subjects());

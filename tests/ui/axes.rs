@@ -15,13 +15,6 @@ fn whole_of_dyn<M: Dim, K: Dim>(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, (M,
 }
 
 #[kernel]
-fn gather<M: Dim, N: Dim>(x: &Tensor<f32, (N,)>, at: &Tensor<i32, (M,)>, y: &mut Tensor<f32, (M,)>) {
-    tile!(for i in M {
-        y[i] = x[at[i]];
-    });
-}
-
-#[kernel]
 fn vector_bound<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>) {
     tile!(for i in M {
         let mut sum = zeros::<f32>(i);

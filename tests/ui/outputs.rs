@@ -38,4 +38,18 @@ fn neighbour<M: Dim>(y: &mut Tensor<f32, (M,)>) {
     });
 }
 
+#[kernel]
+fn scattered<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, to: &Tensor<i32, (M,)>, y: &mut Tensor<f32, (M, N)>) {
+    tile!(for (i, j) in (M, N) {
+        y[(to[i], j)] = x[(i, j)];
+    });
+}
+
+#[kernel]
+fn gathered_by_what_is_computed<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, at: &Tensor<f32, (M,)>, y: &mut Tensor<f32, (M, N)>) {
+    tile!(for (i, j) in (M, N) {
+        y[(i, j)] = x[(at[i].floor().to::<i32>(), j)];
+    });
+}
+
 fn main() {}

@@ -229,3 +229,37 @@ fn every_fault_is_told_once() {
     assert_eq!(told.iter().filter(|text| text.contains("UNKNOWN")).count(), 1, "{told:#?}");
     assert!(told.iter().any(|text| text.contains("spans `i`")), "{told:#?}");
 }
+
+#[test]
+fn numbers_that_a_tensor_holds_are_integers() {
+    assert_eq!(
+        body(
+            "",
+            "fn f<B: Dim, N: Dim, V: Dim>(
+                x: &Tensor<f32, (V, N)>, ids: &Tensor<i32, (B,)>, length: &Tensor<i32, (B,)>, y: &mut Tensor<f32, (B, N)>, z: &mut Tensor<f32, (B,)>,
+            ) {
+                tile!(for b in each(B) {
+                    let n = length[b];
+                    let mut total = zeros::<f32>(());
+                    tile!(for j in N.until(n - 1) { total += x[(2 * ids[b] + 1, j)].mask(|j| j > n, 0.0).sum(j); });
+                    z[b] = total;
+                    tile!(for j in N { y[(b, j)] = x[(ids[b], j)]; });
+                });
+            }",
+        ),
+        "  grid b in each(B)
+    v0 total: f32 = fill 0
+    loop j in N until length[b] - 1
+      carry total: v1 = v0, then v7, at last v8
+      v2: f32(j) = load x[(2 * ids[b]) + 1, j]
+      v3: bool(j) = where j > length[b]
+      v4: f32 = fill 0
+      v5: f32(j) = select v3 v2 v4
+      v6: f32 = reduce sum v5 over j
+      v7 total: f32 = add v1 v6
+    store z[b] = v8
+    loop j in N
+      v9: f32(j) = load x[ids[b], j]
+      store y[b, j] = v9"
+    );
+}

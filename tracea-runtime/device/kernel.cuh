@@ -5,6 +5,7 @@
 #include "tracea/copy.cuh"
 #include "tracea/copy_turned.cuh"
 #include "tracea/dot.cuh"
+#include "tracea/element.cuh"
 #include "tracea/exchange.cuh"
 #include "tracea/fast_div.cuh"
 #include "tracea/gather.cuh"

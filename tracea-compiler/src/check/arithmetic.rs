@@ -68,7 +68,9 @@ impl Checker<'_> {
         if left.is_poison() || right.is_poison() {
             return Term::Poison;
         }
-        if let (Some(a), Some(b)) = (self.integer(&left), self.integer(&right)) {
+        // A coordinate beside a number that a tensor holds is a condition on coordinates all the same.
+        let one_is_plain = self.integer(&left).is_some() || self.integer(&right).is_some();
+        if let (true, Some(a), Some(b)) = (one_is_plain, self.number(&left), self.number(&right)) {
             return Term::Truth(int::compare(op, a, b));
         }
         if let (Term::Number(a, _), Term::Number(b, _)) = (&left, &right) {
@@ -193,6 +195,36 @@ impl Checker<'_> {
             Term::Int(value) => Some(value.clone()),
             Term::Axis(axis) => Some(Int::Axis(*axis)),
             Term::Extent(bounds) if bounds.from.is_none() && bounds.until.is_none() => Some(self.size(&bounds.extent)),
+            _ => None,
+        }
+    }
+
+    /// The same for one number, whether or not a tensor holds it.
+    fn number(&self, term: &Term) -> Option<Int> {
+        let is_one = |value: ValueId| self.drafts[value.index()].ty.axes.is_empty();
+        self.looked_up(term).filter(|_| !matches!(term, Term::Tile(value) if !is_one(*value)))
+    }
+
+    /// As an integer, also where a tensor holds it: a coordinate looked up, for each element along one axis or one for all.
+    pub fn looked_up(&self, term: &Term) -> Option<Int> {
+        match term {
+            Term::Tile(value) => self.lookup(*value),
+            other => self.integer(other),
+        }
+    }
+
+    fn lookup(&self, value: ValueId) -> Option<Int> {
+        let draft = &self.drafts[value.index()];
+        if self.infer.dtype(draft.ty.dtype) != Some(Dtype::I32) {
+            return None;
+        }
+        match &draft.op {
+            Op::Load { tensor, index } => Some(Int::Element(*tensor, index.clone())),
+            Op::Int(int) => Some(int.clone()),
+            Op::Fill(number) => (number.fract() == 0.0).then_some(Int::Const(*number as i64)),
+            Op::Transpose(a) | Op::Broadcast(a) | Op::Cast(a) => self.lookup(*a),
+            Op::Unary(UnaryOp::Neg, a) => Some(int::negate(self.lookup(*a)?)),
+            Op::Binary(op, a, b) => Some(int::binary(int_op(*op)?, self.lookup(*a)?, self.lookup(*b)?)),
             _ => None,
         }
     }

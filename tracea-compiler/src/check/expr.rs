@@ -281,7 +281,7 @@ impl Checker<'_> {
         let mut end = |end: &Option<Box<Expr>>| -> Result<Option<Int>, ()> {
             let Some(expr) = end else { return Ok(None) };
             let term = self.expr(expr);
-            match self.integer(&term) {
+            match self.looked_up(&term) {
                 Some(value) => Ok(Some(value)),
                 None => {
                     if !term.is_poison() {

@@ -89,12 +89,12 @@ pub fn not(predicate: Predicate) -> Predicate {
 
 /// Calls `visit` on every leaf.
 pub fn leaves<'a>(value: &'a Int, visit: &mut impl FnMut(&'a Int)) {
-    match value {
-        Int::Binary(_, left, right) => {
-            leaves(left, visit);
-            leaves(right, visit);
-        }
-        leaf => visit(leaf),
+    let parts = value.parts();
+    if parts.is_empty() {
+        visit(value);
+    }
+    for part in parts {
+        leaves(part, visit);
     }
 }
 
@@ -140,7 +140,7 @@ pub fn is_natural(value: &Int) -> bool {
     match value {
         Int::Const(number) => *number >= 0,
         Int::Dim(_) | Int::Axis(_) | Int::FlatCoord(..) | Int::BlockStart(_) | Int::BlockEnd(_) => true,
-        Int::Scalar(_) => false,
+        Int::Scalar(_) | Int::Element(..) => false,
         Int::Binary(IntOp::Max, left, right) => is_natural(left) || is_natural(right),
         Int::Binary(IntOp::Sub, ..) => false,
         Int::Binary(IntOp::Rem, left, _) => is_natural(left),

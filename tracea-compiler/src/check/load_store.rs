@@ -103,14 +103,17 @@ impl Checker<'_> {
             }
             Term::Int(value) => Some(value),
             Term::Whole => self.whole(at, extent).map(Int::Axis),
-            Term::Tile(_) => {
-                self.fatal(
-                    &at.index,
-                    "an index that is itself computed by tiles (a gather) is not supported \
-                    yet -- index by loop variables and integers",
-                );
-                None
-            }
+            Term::Tile(_) => match self.looked_up(&part) {
+                Some(value) => Some(value),
+                None => {
+                    self.fatal(
+                        &at.index,
+                        "an index is made of integers, loop variables and elements of tensors of `i32` -- store what is \
+                        computed otherwise to a tensor, and index with that",
+                    );
+                    None
+                }
+            },
             Term::Range(..) => {
                 self.fatal(
                     &at.index,

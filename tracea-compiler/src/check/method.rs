@@ -52,8 +52,8 @@ impl Checker<'_> {
     fn bound(&mut self, name: &str, bounds: Bounds, arguments: &[Term], at: &impl ToTokens) -> Term {
         let (from, until) = match (name, arguments) {
             ("range", [Term::Range(from, until)]) => (from.clone(), until.clone()),
-            ("from", [from]) => (self.integer(from), None),
-            ("until", [until]) => (None, self.integer(until)),
+            ("from", [from]) => (self.looked_up(from), None),
+            ("until", [until]) => (None, self.looked_up(until)),
             _ => {
                 return self.rustc(
                     at,

@@ -449,17 +449,9 @@ fn access_mentions(access: &Access, axis: AxisId) -> bool {
 }
 
 fn mentions(int: &Int, axis: AxisId) -> bool {
-    match int {
-        Int::Axis(a) | Int::FlatCoord(a, _) => *a == axis,
-        Int::Binary(_, a, b) => mentions(a, axis) || mentions(b, axis),
-        _ => false,
-    }
+    int.any(&|part| matches!(part, Int::Axis(a) | Int::FlatCoord(a, _) if *a == axis))
 }
 
 fn mentions_part(int: &Int, axis: AxisId, part: usize) -> bool {
-    match int {
-        Int::FlatCoord(a, p) => *a == axis && *p == part,
-        Int::Binary(_, a, b) => mentions_part(a, axis, part) || mentions_part(b, axis, part),
-        _ => false,
-    }
+    int.any(&|inner| matches!(inner, Int::FlatCoord(a, p) if *a == axis && *p == part))
 }

@@ -1,9 +1,9 @@
 //! Expressions: registers, coordinates and numbers as C++ spells them.
 
 use super::Emitter;
-use crate::nest::{AxisId, AxisKind, BinaryOp, CompareOp, Extent, Int, IntOp, Predicate, UnaryOp};
+use crate::nest::{AxisId, AxisKind, BinaryOp, CompareOp, DimId, Extent, Int, IntOp, Predicate, TensorId, UnaryOp};
 use crate::plan;
-use crate::program::{Domain, Expr, Scalar, VarId};
+use crate::program::{Domain, Expr, Scalar, VarId, stride_name};
 
 impl Emitter<'_> {
     /// The expression as a value of the type.
@@ -207,6 +207,7 @@ impl Emitter<'_> {
             Int::BlockEnd(axis) => {
                 format!("min({} + {}, {})", self.start(*axis), self.block_name(*axis), self.limit(*axis))
             }
+            Int::Element(tensor, index) => self.element(*tensor, index, coordinate, flat),
             Int::Binary(op, a, b) => {
                 let inner = |int: &Int| {
                     let text = self.int_with(int, coordinate, flat);
@@ -231,6 +232,33 @@ impl Emitter<'_> {
                     IntOp::Max => format!("max({}, {})", strip(&a), strip(&b)),
                 }
             }
+        }
+    }
+
+    /// A number of a tensor's, or 0 outside of it.
+    fn element(
+        &self,
+        tensor: TensorId,
+        index: &[Int],
+        coordinate: &dyn Fn(AxisId) -> String,
+        flat: &dyn Fn(AxisId, usize) -> String,
+    ) -> String {
+        let (name, dims) = (&self.program.names.tensors[tensor.index()], &self.nest.tensor(tensor).dims);
+        let at: Vec<String> = index.iter().map(|int| self.int_with(int, coordinate, flat)).collect();
+        let factor = |text: &str| if text.contains(' ') { format!("({text})") } else { text.to_string() };
+        let offset = at.iter().enumerate().map(|(axis, text)| match axis + 1 == at.len() {
+            true => text.clone(),
+            false => format!("{} * {}", factor(text), stride_name(name, axis)),
+        });
+        // A scalar loop over the dim stays inside of it.
+        let stays = |int: &Int, dim: DimId| matches!(int, Int::Axis(axis) if self.nest.axis(*axis).kind == AxisKind::Each && self.nest.runs_over(*axis, dim));
+        let checked = index.iter().zip(&at).zip(dims).filter(|((int, _), dim)| !stays(int, **dim));
+        let inside =
+            checked.map(|((_, text), dim)| format!("is_inside({text}, {})", self.program.names.dims[dim.index()]));
+        let offset = offset.collect::<Vec<_>>().join(" + ");
+        match inside.collect::<Vec<_>>() {
+            all if all.is_empty() => format!("{name}[{offset}]"),
+            all => format!("element_or_zero({name}, {offset}, {})", all.join(" && ")),
         }
     }
 
@@ -424,5 +452,21 @@ mod tests {
         assert!(text.contains("= by_P_const_5.div(npq);"), "{text}");
         assert!(text.contains("= by_P_const_5.rem(npq) / 5;"), "{text}");
         assert!(text.contains("= npq % 5;"), "{text}");
+    }
+
+    #[test]
+    fn a_number_that_is_looked_up_is_read_where_the_tensor_has_it() {
+        let text = |rows: TokenStream| {
+            cuda(quote! {
+                fn f<M: Dim, N: Dim, V: Dim>(x: &Tensor<f32, (V, N)>, ids: &Tensor<i32, (M, M)>, y: &mut Tensor<f32, (M, N)>) {
+                    tile!(for (i, j) in (#rows, N) { y[(i, j)] = x[(ids[(i, 2)] - 1, j)]; });
+                }
+            })
+        };
+        let by_tile = "element_or_zero(ids, i * ids_stride0 + 2, is_inside(i, M) && is_inside(2, M)) - 1;";
+        assert!(text(quote!(M)).contains(by_tile), "{}", text(quote!(M)));
+        // A scalar loop stays inside.
+        let one_by_one = "element_or_zero(ids, i * ids_stride0 + 2, is_inside(2, M)) - 1;";
+        assert!(text(quote!(each(M))).contains(one_by_one), "{}", text(quote!(each(M))));
     }
 }

@@ -67,6 +67,10 @@ impl Body {
             }
             Expr::Cast(cast) => self.cast(cast),
             Expr::If(branch) => self.branch(branch),
+            Expr::Index(index) if self.closures > 0 => {
+                let tile = self.load(index);
+                (quote_spanned! { index.bracket_token.span.close()=> #tile.value() }, Kind::Element)
+            }
             Expr::Index(index) => (self.load(index), Kind::Tile),
             Expr::Range(range) => {
                 let start = range.start.as_ref().map(|start| self.value(start));

@@ -173,13 +173,11 @@ fn operand_source(nest: &Nest, operand: ValueId, other: AxisId) -> OperandSource
 
 /// Calls `each` with every axis that the expression names as an element's coordinate.
 pub fn axes_in(int: &Int, each: &mut impl FnMut(AxisId)) {
-    match int {
-        Int::Axis(axis) | Int::FlatCoord(axis, _) => each(*axis),
-        Int::Binary(_, a, b) => {
-            axes_in(a, each);
-            axes_in(b, each);
-        }
-        Int::Const(_) | Int::Dim(_) | Int::Scalar(_) | Int::BlockStart(_) | Int::BlockEnd(_) => {}
+    if let Int::Axis(axis) | Int::FlatCoord(axis, _) = int {
+        each(*axis);
+    }
+    for part in int.parts() {
+        axes_in(part, each);
     }
 }
 
@@ -195,11 +193,7 @@ pub fn depends_on(int: &Int, axis: AxisId) -> bool {
 }
 
 fn is_bound_of(int: &Int, axis: AxisId) -> bool {
-    match int {
-        Int::BlockStart(a) | Int::BlockEnd(a) => *a == axis,
-        Int::Binary(_, a, b) => is_bound_of(a, axis) || is_bound_of(b, axis),
-        _ => false,
-    }
+    int.any(&|part| matches!(part, Int::BlockStart(a) | Int::BlockEnd(a) if *a == axis))
 }
 
 /// Whether all tiles take as long: then blocks may share them out beforehand, and each bring its next tile's operands while it

@@ -143,6 +143,9 @@ fn as_parts(int: &Int, axes: &[AxisId], flat: AxisId) -> Int {
             None => int.clone(),
         },
         Int::Binary(op, a, b) => Int::Binary(*op, Box::new(as_parts(a, axes, flat)), Box::new(as_parts(b, axes, flat))),
+        Int::Element(tensor, index) => {
+            Int::Element(*tensor, index.iter().map(|int| as_parts(int, axes, flat)).collect())
+        }
         other => other.clone(),
     }
 }

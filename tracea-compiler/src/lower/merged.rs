@@ -122,11 +122,7 @@ impl Run {
 }
 
 fn reads_any(int: &Int, dims: &[DimId]) -> bool {
-    match int {
-        Int::Dim(dim) => dims.contains(dim),
-        Int::Binary(_, a, b) => reads_any(a, dims) || reads_any(b, dims),
-        _ => false,
-    }
+    int.any(&|part| matches!(part, Int::Dim(dim) if dims.contains(dim)))
 }
 
 #[cfg(test)]

@@ -365,11 +365,13 @@ impl Used<'_> {
                 self.dims.extend(dims);
             }
             Int::BlockEnd(axis) => self.extent(*axis),
-            Int::Binary(_, a, b) => {
-                self.int(a);
-                self.int(b);
+            Int::Binary(..) => {}
+            Int::Element(tensor, _) => {
+                self.tensors.insert(*tensor);
+                self.dims.extend(self.nest.tensor(*tensor).dims.iter().map(|dim| dim.index()));
             }
         }
+        int.parts().into_iter().for_each(|part| self.int(part));
     }
 
     fn text(&mut self, text: &IntText) {

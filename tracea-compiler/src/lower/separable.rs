@@ -27,6 +27,10 @@ fn split(int: &Int, columns: AxisId) -> Option<(Int, Int)> {
     }
     match int {
         Int::Axis(_) | Int::FlatCoord(..) => Some((Int::Const(0), int.clone())),
+        Int::Element(..) => {
+            let others = int.any(&|part| matches!(part, Int::Axis(axis) | Int::FlatCoord(axis, _) if *axis != columns));
+            (!others).then(|| (Int::Const(0), int.clone()))
+        }
         Int::Binary(op @ (IntOp::Add | IntOp::Sub), a, b) => {
             let ((rows_a, columns_a), (rows_b, columns_b)) = (split(a, columns)?, split(b, columns)?);
             Some((folded(*op, rows_a, rows_b), folded(*op, columns_a, columns_b)))
@@ -43,11 +47,7 @@ fn split(int: &Int, columns: AxisId) -> Option<(Int, Int)> {
 
 /// The same for all elements of a tile.
 fn is_number(int: &Int) -> bool {
-    match int {
-        Int::Const(_) | Int::Dim(_) | Int::Scalar(_) | Int::BlockStart(_) | Int::BlockEnd(_) => true,
-        Int::Axis(_) | Int::FlatCoord(..) => false,
-        Int::Binary(_, a, b) => is_number(a) && is_number(b),
-    }
+    !int.any(&|part| matches!(part, Int::Axis(_) | Int::FlatCoord(..)))
 }
 
 #[cfg(test)]
@@ -64,6 +64,18 @@ mod tests {
     fn split_of(int: Int) -> Option<(Int, Int)> {
         let Parts { rows, columns } = parts(&[int], COLUMNS)?;
         Some((rows[0].clone(), columns[0].clone()))
+    }
+
+    #[test]
+    fn what_a_column_looks_up_is_its_own() {
+        let tensor = crate::nest::TensorId(0);
+        let element = |axis: AxisId| Int::Element(tensor, vec![Int::Axis(axis)]);
+        let both = Int::Element(tensor, vec![Int::Axis(ROWS), Int::Axis(COLUMNS)]);
+        let sum = binary(IntOp::Add, Int::Axis(ROWS), element(COLUMNS));
+        assert_eq!(split_of(sum), Some((Int::Axis(ROWS), element(COLUMNS))));
+        let sum = binary(IntOp::Add, element(ROWS), Int::Axis(COLUMNS));
+        assert_eq!(split_of(sum), Some((element(ROWS), Int::Axis(COLUMNS))));
+        assert_eq!(split_of(both), None);
     }
 
     #[test]

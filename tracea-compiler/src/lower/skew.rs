@@ -106,11 +106,7 @@ impl SkewedRows {
 
     /// Whether the integer asks where a block of columns begins or ends.
     fn is_bound(&self, int: &Int) -> bool {
-        match int {
-            Int::BlockStart(axis) | Int::BlockEnd(axis) => self.columns.contains(axis),
-            Int::Binary(_, a, b) => self.is_bound(a) || self.is_bound(b),
-            _ => false,
-        }
+        int.any(&|part| matches!(part, Int::BlockStart(axis) | Int::BlockEnd(axis) if self.columns.contains(axis)))
     }
 
     fn is_bound_in(&self, predicate: &Predicate) -> bool {

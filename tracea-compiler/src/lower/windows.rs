@@ -84,21 +84,14 @@ fn at_zero(int: &Int, variable: &Int) -> Int {
 }
 
 fn holds(int: &Int, variable: &Int) -> bool {
-    match int {
-        Int::Binary(_, a, b) => holds(a, variable) || holds(b, variable),
-        other => other == variable,
-    }
+    int.any(&|part| part == variable)
 }
 
 /// Coordinates in the expression, each once.
 fn coordinates(int: &Int, found: &mut Vec<Int>) {
     match int {
         Int::Axis(_) | Int::FlatCoord(..) if !found.contains(int) => found.push(int.clone()),
-        Int::Binary(_, a, b) => {
-            coordinates(a, found);
-            coordinates(b, found);
-        }
-        _ => {}
+        _ => int.parts().into_iter().for_each(|part| coordinates(part, found)),
     }
 }
 
@@ -123,7 +116,7 @@ fn number(int: &Int) -> Option<Number> {
         Int::Dim(dim) => Number::Dim(dim.index()),
         Int::Scalar(scalar) => Number::Scalar(scalar.index()),
         Int::Binary(op, a, b) => Number::Binary(*op, Box::new(number(a)?), Box::new(number(b)?)),
-        Int::Axis(_) | Int::FlatCoord(..) | Int::BlockStart(_) | Int::BlockEnd(_) => return None,
+        Int::Axis(_) | Int::FlatCoord(..) | Int::BlockStart(_) | Int::BlockEnd(_) | Int::Element(..) => return None,
     })
 }
 

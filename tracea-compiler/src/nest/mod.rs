@@ -149,6 +149,30 @@ pub enum Int {
     /// One past the last coordinate of the current block, clipped to the extent.
     BlockEnd(AxisId),
     Binary(IntOp, Box<Int>, Box<Int>),
+    /// An element of a tensor of `i32`, 0 outside of it: what a gather's rows are, or where a loop over rows of different lengths ends.
+    Element(TensorId, Vec<Int>),
+}
+
+impl Int {
+    /// What the expression is made of, one level down.
+    pub fn parts(&self) -> Vec<&Int> {
+        match self {
+            Int::Binary(_, a, b) => vec![a, b],
+            Int::Element(_, index) => index.iter().collect(),
+            Int::Const(_)
+            | Int::Dim(_)
+            | Int::Scalar(_)
+            | Int::Axis(_)
+            | Int::FlatCoord(..)
+            | Int::BlockStart(_)
+            | Int::BlockEnd(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the test holds for the expression or anything in it.
+    pub fn any(&self, test: &impl Fn(&Int) -> bool) -> bool {
+        test(self) || self.parts().into_iter().any(|part| part.any(test))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

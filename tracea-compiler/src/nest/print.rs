@@ -160,6 +160,7 @@ impl Nest {
             Int::FlatCoord(axis, part) => format!("{}.{part}", self.axis(*axis).name),
             Int::BlockStart(axis) => format!("{}.start", self.axis(*axis).name),
             Int::BlockEnd(axis) => format!("{}.end", self.axis(*axis).name),
+            Int::Element(tensor, index) => format!("{}[{}]", self.tensor(*tensor).name, self.index(index)),
             Int::Binary(op @ (IntOp::Min | IntOp::Max), left, right) => {
                 format!("{}({}, {})", lower(op), self.int(left), self.int(right))
             }

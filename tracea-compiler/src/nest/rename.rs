@@ -10,6 +10,9 @@ impl Int {
             Int::BlockStart(old) => Int::BlockStart(axis(*old)),
             Int::BlockEnd(old) => Int::BlockEnd(axis(*old)),
             Int::Binary(op, a, b) => Int::Binary(*op, Box::new(a.renamed(axis)), Box::new(b.renamed(axis))),
+            Int::Element(tensor, index) => {
+                Int::Element(*tensor, index.iter().map(|component| component.renamed(axis)).collect())
+            }
             Int::Const(_) | Int::Dim(_) | Int::Scalar(_) => self.clone(),
         }
     }

@@ -91,11 +91,7 @@ pub fn is_shared(nest: &Nest, load: ValueId, axis: AxisId) -> bool {
 
 /// Whether it is part of where a tile lies along several axes of a tensor at once.
 fn walks(nest: &Nest, int: &Int) -> bool {
-    match int {
-        Int::FlatCoord(axis, _) => nest.axis(*axis).kind == AxisKind::Tiled,
-        Int::Binary(_, a, b) => walks(nest, a) || walks(nest, b),
-        _ => false,
-    }
+    int.any(&|part| matches!(part, Int::FlatCoord(axis, _) if nest.axis(*axis).kind == AxisKind::Tiled))
 }
 
 /// What no pair of blocks could carry out.

@@ -6,6 +6,7 @@ use std::ops::{Add, Div, Mul, Range, Rem, Sub};
 
 use super::index::Ix;
 use super::list::AxisName;
+use crate::tile::Tile;
 
 /// Dims that one axis can flatten.
 pub const MAX_FLAT: usize = 4;
@@ -91,8 +92,8 @@ flatten!(A 0, B 1; 1, 1);
 flatten!(A 0, B 1, C 2; 1);
 flatten!(A 0, B 1, C 2, D 3; );
 
-/// What may stand for an integer in a bound: an `i32`, or an [`Extent`] as its size.
-pub trait Integer: Copy {
+/// What may stand for an integer in a bound: an `i32`, an [`Extent`] as its size, or the one element of a tile without axes.
+pub trait Integer {
     fn get(self) -> i32;
 }
 
@@ -105,6 +106,12 @@ impl Integer for i32 {
 impl<D> Integer for Extent<D> {
     fn get(self) -> i32 {
         self.size
+    }
+}
+
+impl Integer for Tile<i32, ()> {
+    fn get(self) -> i32 {
+        self.value()
     }
 }
 
@@ -143,12 +150,12 @@ operator! {
     Rem rem remainder;
 }
 
-impl<D, I: Integer> PartialEq<I> for Extent<D> {
+impl<D, I: Integer + Copy> PartialEq<I> for Extent<D> {
     fn eq(&self, other: &I) -> bool {
         self.size == other.get()
     }
 }
-impl<D, I: Integer> PartialOrd<I> for Extent<D> {
+impl<D, I: Integer + Copy> PartialOrd<I> for Extent<D> {
     fn partial_cmp(&self, other: &I) -> Option<Ordering> {
         Some(self.size.cmp(&other.get()))
     }

@@ -8,9 +8,10 @@ use std::ops::RangeFull;
 
 use super::coord::{Coord, CoordMap};
 use super::extent::MAX_FLAT;
-use super::list::{Axis, AxisName, Insert, Whole};
+use super::list::{Axis, AxisKey, AxisName, Insert, Whole};
 use super::ordinal::{N15, Ordinal};
 use crate::dim::Dim;
+use crate::tile::Tile;
 
 /// The current block of the loop variable `A` over the dimension `D`: `start..end`.
 pub struct Ix<A, D> {
@@ -92,6 +93,21 @@ impl<D, L> Component<D, L> for i32 {
     }
 }
 
+impl<D, L> Component<D, L> for Tile<i32, ()> {
+    type Out = L;
+    fn slot(self, _: usize) -> Slot {
+        Slot::Point(self.value())
+    }
+}
+
+impl<D, L: Insert<P>, P: AxisKey> Component<D, L> for Tile<i32, (P,)> {
+    type Out = <L as Insert<P>>::Out;
+    fn slot(self, _: usize) -> Slot {
+        let (origin, coords) = self.along();
+        Slot::Map { id: P::Ordinal::INDEX, origin, coords }
+    }
+}
+
 impl<D: Dim, L: Insert<Whole<D>>> Component<D, L> for RangeFull {
     type Out = <L as Insert<Whole<D>>>::Out;
     fn slot(self, size: usize) -> Slot {
@@ -161,5 +177,7 @@ bare! {
     [A, E] Ix<A, E>;
     [A, E, F] Coord<A, E, F>;
     [] i32;
+    [] Tile<i32, ()>;
+    [P] Tile<i32, (P,)>;
     [] RangeFull;
 }

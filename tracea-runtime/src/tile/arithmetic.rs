@@ -5,11 +5,12 @@ use std::ops::{
 };
 
 use super::Tile;
+use super::create::Operand;
 use super::elements::{binary, broadcast, unary};
 use super::form::Form;
 use super::matrix::Accumulator;
 use super::raw::{Data, Raw};
-use crate::axis::{Union, Within};
+use crate::axis::{Extent, Union, Within};
 use crate::element::{Number, Ring, Value};
 
 /// `a + b`; a product that only this sum waits for goes straight into the other operand's memory.
@@ -80,6 +81,37 @@ operator! {
     Mul mul MulAssign mul_assign |a, b| binary::<T, T, T>(a, b, T::Acc::times);
     Div div DivAssign div_assign |a, b| binary::<T, T, T>(a, b, T::Acc::over);
     Rem rem RemAssign rem_assign |a, b| binary::<T, T, T>(a, b, T::Acc::modulo);
+}
+
+/// An integer before integers; where there are floats, it is a tile of its own.
+macro_rules! integer_first {
+    ($($trait:ident $method:ident;)*) => {$(
+        impl<L> $trait<Tile<i32, L>> for i32
+        where
+            (): Union<L>,
+        {
+            type Output = Tile<i32, <() as Union<L>>::Out>;
+            fn $method(self, tile: Tile<i32, L>) -> Self::Output {
+                self.operand().$method(tile)
+            }
+        }
+        impl<D, P> $trait<Tile<i32, (P,)>> for Extent<D>
+        where
+            (): Union<(P,)>,
+        {
+            type Output = Tile<i32, <() as Union<(P,)>>::Out>;
+            fn $method(self, tile: Tile<i32, (P,)>) -> Self::Output {
+                self.operand().$method(tile)
+            }
+        }
+    )*};
+}
+integer_first! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+    Rem rem;
 }
 
 impl<T: Number, L> Neg for Tile<T, L> {

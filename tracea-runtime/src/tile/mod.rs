@@ -94,6 +94,14 @@ impl<T: Value, P, Q> Tile<T, (P, Q)> {
     }
 }
 
+impl<P> Tile<i32, (P,)> {
+    /// The first coordinate, and the elements from there on.
+    pub(crate) fn along(self) -> (i32, Vec<i32>) {
+        let (form, values) = self.raw.into_values();
+        (form.origins[0], values)
+    }
+}
+
 impl<T: Value> Tile<T, ()> {
     /// The one element.
     pub fn value(&self) -> T {
