@@ -1,7 +1,9 @@
-//! Rows that numbers in another tensor pick: of a table, and of a product's operand.
+//! Elements that lie where their coordinates say only together: rows that numbers in another tensor pick, of a table and of a product's
+//! operand, and diagonals.
 
 use crate::case::{Outcome, Sizes, Subject};
 use crate::expected::{Array, Expected, sum};
+use crate::sizes::PRODUCTS;
 use tracea::prelude::*;
 
 /// `y[i] = table[ids[i]]`, and 0 where the table has no such row
@@ -35,6 +37,35 @@ pub fn experts<T: Dim, E: Dim, C: Dim, N: Dim, K: Dim>(
     });
 }
 
+/// `y = A · x` for the matrix of which all diagonals are alike: `A[i, k] = f[i − k + K − 1]`
+#[kernel]
+pub fn toeplitz<M: Dim, N: Dim, K: Dim, D: Dim>(
+    f: &Tensor<f16, (D,)>,
+    x: &Tensor<f16, (K, N)>,
+    y: &mut Tensor<f16, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut acc = zeros::<f32>((i, j));
+        tile!(for k in K {
+            acc += dot(f[i - k + K - 1], x[(k, j)]);
+        });
+        y[(i, j)] = acc.to();
+    });
+}
+
+/// Four channels become the four pixels of twice as high and wide an image
+/// ([ESPCN](https://arxiv.org/abs/1609.05158)).
+#[kernel]
+pub fn pixel_shuffle<N: Dim, H: Dim, W: Dim, D: Dim, P: Dim, Q: Dim, C: Dim>(
+    x: &Tensor<f16, (N, H, W, D)>,
+    y: &mut Tensor<f16, (N, P, Q, C)>,
+) {
+    tile!(for (npq, c) in (flat(N, P, Q), C) {
+        let (n, p, q) = npq.coords();
+        y[(n, p, q, c)] = x[(n, p / 2, q / 2, (p % 2 * 2 + q % 2) * C + c)];
+    });
+}
+
 fn embedding_reference(ids: &Array, table: &Array) -> Vec<Expected> {
     let [rows, columns] = table.shape();
     let element = |id: f64, j: usize| (0.0..rows as f64).contains(&id).then(|| table.at(&[id as usize, j]));
@@ -51,6 +82,26 @@ fn experts_reference(x: &Array, w: &Array, token: &Array, count: &Array) -> Vec<
             let product = |j| sum((0..k).map(|k| x.at(&[row, k]) * w.at(&[e, j, k])), 0.0);
             let is_there = (i as f64) < count.at(&[e]);
             y.extend((0..n).map(|j| if is_there { product(j) } else { 0.0.into() }));
+        }
+    }
+    y
+}
+
+fn toeplitz_reference(f: &Array, x: &Array, m: usize) -> Vec<Expected> {
+    let [k, n] = x.shape();
+    let element = |i: usize, j: usize| sum((0..k).map(|at| f.at(&[i + k - 1 - at]) * x.at(&[at, j])), 0.0);
+    (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| element(i, j)).collect()
+}
+
+fn pixel_shuffle_reference(x: &Array, channels: usize) -> Vec<Expected> {
+    let [images, height, width, _] = x.shape();
+    let mut y = Vec::new();
+    for n in 0..images {
+        for p in 0..2 * height {
+            for q in 0..2 * width {
+                let first = (p % 2 * 2 + q % 2) * channels;
+                y.extend((first..first + channels).map(|c| Expected::from(x.at(&[n, p / 2, q / 2, c]))));
+            }
         }
     }
     y
@@ -75,6 +126,12 @@ const ROUTED: Sizes = Sizes {
     random: &[1..=60, 1..=3, 0..=140, 0..=140, 0..=100],
 };
 
+/// Images, height, width, channels of the result.
+const IMAGES: Sizes = Sizes {
+    fixed: &[&[0, 2, 3, 4], &[1, 1, 1, 1], &[2, 5, 7, 3], &[1, 4, 8, 64]],
+    random: &[1..=2, 1..=9, 1..=9, 1..=40],
+};
+
 pub fn subjects() -> Vec<Subject> {
     let embedding = Subject::new("embedding", TABLES, |setting, visit| {
         let [m, rows, n] = setting.sizes()?;
@@ -94,5 +151,20 @@ pub fn subjects() -> Vec<Subject> {
         visit(experts(&*x.view()?, &*w.view()?, &*token.view()?, &*used.view()?, &mut *y.view_mut()?))?;
         Outcome::new(y, move || experts_reference(&x_values, &w_values, &routed, &counts))
     });
-    vec![embedding, experts]
+    let toeplitz = Subject::new("toeplitz", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (f, f_values) = setting.input::<f16, _>(((m + k).saturating_sub(1),))?;
+        let (x, x_values) = setting.input::<f16, _>((k, n))?;
+        let mut y = setting.output::<f16, _>((m, n))?;
+        visit(toeplitz(&*f.view()?, &*x.view()?, &mut *y.view_mut()?))?;
+        Outcome::new(y, move || toeplitz_reference(&f_values, &x_values, m))
+    });
+    let pixel_shuffle = Subject::new("pixel_shuffle", IMAGES, |setting, visit| {
+        let [images, height, width, channels] = setting.sizes()?;
+        let (x, values) = setting.input::<f16, _>((images, height, width, 4 * channels))?;
+        let mut y = setting.output::<f16, _>((images, 2 * height, 2 * width, channels))?;
+        visit(pixel_shuffle(&*x.view()?, &mut *y.view_mut()?))?;
+        Outcome::new(y, move || pixel_shuffle_reference(&values, channels))
+    });
+    vec![embedding, experts, toeplitz, pixel_shuffle]
 }

@@ -52,4 +52,11 @@ fn gathered_by_what_is_computed<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, at: &Te
     });
 }
 
+#[kernel]
+fn diagonals<M: Dim>(x: &Tensor<f32, (M, M)>, y: &mut Tensor<f32, (M, M)>) {
+    tile!(for (i, j) in (M, M) {
+        y[(i, j - i)] = x[(i, j)];
+    });
+}
+
 fn main() {}

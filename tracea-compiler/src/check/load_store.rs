@@ -17,6 +17,10 @@ impl Checker<'_> {
     pub fn store(&mut self, at: &ExprIndex, tensor: Term, index: Term, value: Term) {
         let Some((tensor, index)) = self.element(at, tensor, index) else { return };
         let name = self.nest.tensor(tensor).name.clone();
+        if index.iter().any(|component| self.tiled_axes(component).len() > 1) {
+            self.fatal(&at.index, format!("an index of `{name}` runs along two loops at once, where nothing can be stored -- index an output with the loop variables themselves"));
+            return;
+        }
         if !self.nest.tensor(tensor).mutable {
             self.fatal(&at.expr, format!("`{name}` is an input and is written here -- take it as `&mut Tensor<…>`"));
             return;
@@ -153,11 +157,11 @@ impl Checker<'_> {
         })
     }
 
-    /// What a tile under this index spans: tiled axes in order of appearance.
+    /// What a tile under this index spans: tiled axes in order of appearance, those of one component in the order of their loops.
     fn index_axes(&self, index: &[Int]) -> Vec<AxisId> {
         let mut axes = Vec::new();
         for component in index {
-            for axis in self.tiled_axes(component) {
+            for axis in self.infer.declared(self.tiled_axes(component)) {
                 if !axes.contains(&axis) {
                     axes.push(axis);
                 }

@@ -212,7 +212,9 @@ pub fn lower_chosen(nest: &Nest, target: &'static Target) -> Result<Option<Lower
 fn fit_deep(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, ScheduleError> {
     let mut deep = schedule.clone();
     schedule::variants::deepen(&laid.nest, facts, &mut deep);
-    fit_roles(laid, facts, &deep, &[2, 1])
+    // Two blocks' producers have no registers for the places of elements.
+    let preferred: &[u32] = if schedule::variants::gathers(&laid.nest, facts) { &[1] } else { &[2, 1] };
+    fit_roles(laid, facts, &deep, preferred)
 }
 
 /// A block with rings as deep as there is room for: as many on a multiprocessor as is preferred, and as registers and shared memory

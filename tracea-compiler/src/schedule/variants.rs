@@ -4,10 +4,10 @@
 use super::choose::{has_chain, loops_over_columns, roles};
 use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, cluster, known_extent, tiled_grid_axes};
-use crate::lower::analysis::{Facts, steps_are_alike};
+use crate::lower::analysis::{Facts, OperandSource, steps_are_alike};
 use crate::lower::merged::merged_axes;
 use crate::lower::skew;
-use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Op, Stmt, UnaryOp};
+use crate::nest::{AxisId, AxisKind, Extent, Int, Loop, Nest, Op, Stmt, UnaryOp};
 
 /// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
 /// little under way at a warp a row. Also twice as many threads, and twice as many columns each: where rows are kept, shared memory says how
@@ -173,7 +173,7 @@ pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opti
 }
 
 /// Takes twice as many terms a step, for small tiles, whose products are short beside what a step waits; not where a sum runs along
-/// several axes, the last of which may be short itself.
+/// several axes, the last of which may be short itself, nor where operands come element by element, whose places registers hold.
 pub fn deepen(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {
     let loops: Vec<&Loop> = nest
         .body
@@ -188,9 +188,21 @@ pub fn deepen(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {
     let along_one_axis = facts.dots.iter().all(|dot| dot.k == sum.axis);
     let tiled = nest.axis(sum.axis).kind == AxisKind::Tiled;
     let short = known_extent(nest, sum.axis).is_some();
-    if let (true, true, false, Some(block)) = (along_one_axis, tiled, short, &mut schedule.blocks[sum.axis.index()]) {
-        *block *= 2;
+    if along_one_axis && tiled && !short && !gathers(nest, facts) {
+        schedule.blocks[sum.axis.index()] = schedule.blocks[sum.axis.index()].map(|block| 2 * block);
     }
+}
+
+/// Whether operands come element by element: side by side along neither of a product's axes.
+pub fn gathers(nest: &Nest, facts: &Facts) -> bool {
+    let operands = facts.dots.iter().flat_map(|dot| [(&dot.a, [dot.k, dot.m]), (&dot.b, [dot.k, dot.n])]);
+    operands.into_iter().any(|(source, axes)| match source {
+        OperandSource::Tensor { load, .. } => match &nest.value(*load).op {
+            Op::Load { index, .. } => !matches!(index.last(), Some(Int::Axis(axis)) if axes.contains(axis)),
+            _ => false,
+        },
+        OperandSource::Computed { .. } => false,
+    })
 }
 
 /// The same schedule with three quarters of its columns, where these fill panels: tiles that cut up some sizes in fewer waves.

@@ -57,6 +57,8 @@ pub enum Slot {
     Span { id: u8, start: i32, len: usize },
     /// Any coordinates along the tile axis `id`, which itself starts at `origin`.
     Map { id: u8, origin: i32, coords: Vec<i32> },
+    /// The same along two tile axes, row by row.
+    Plane { ids: [u8; 2], origins: [i32; 2], sizes: [usize; 2], coords: Vec<i32> },
 }
 
 /// An index component on a tensor axis of the dimension `D`, after components that span the axes `L`.
@@ -103,8 +105,20 @@ impl<D, L> Component<D, L> for Tile<i32, ()> {
 impl<D, L: Insert<P>, P: AxisKey> Component<D, L> for Tile<i32, (P,)> {
     type Out = <L as Insert<P>>::Out;
     fn slot(self, _: usize) -> Slot {
-        let (origin, coords) = self.along();
+        let ([origin, ..], _, coords) = self.coordinates();
         Slot::Map { id: P::Ordinal::INDEX, origin, coords }
+    }
+}
+
+impl<D, L: Insert<P>, P: AxisKey, Q: AxisKey> Component<D, L> for Tile<i32, (P, Q)>
+where
+    <L as Insert<P>>::Out: Insert<Q>,
+{
+    type Out = <<L as Insert<P>>::Out as Insert<Q>>::Out;
+    fn slot(self, _: usize) -> Slot {
+        let ([outer, inner, _], [rows, columns, _], coords) = self.coordinates();
+        let ids = [P::Ordinal::INDEX, Q::Ordinal::INDEX];
+        Slot::Plane { ids, origins: [outer, inner], sizes: [rows, columns], coords }
     }
 }
 
@@ -179,5 +193,6 @@ bare! {
     [] i32;
     [] Tile<i32, ()>;
     [P] Tile<i32, (P,)>;
+    [P, Q] Tile<i32, (P, Q)>;
     [] RangeFull;
 }

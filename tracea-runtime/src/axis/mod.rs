@@ -11,7 +11,7 @@ pub mod list;
 pub mod ordinal;
 
 pub use axes::{Axes, KnownDim, ReducedAxis};
-pub use coord::Coord;
+pub use coord::{Coord, CoordMap};
 pub use extent::{Extent, Flat, Integer, flat};
 pub use index::{Component, Index, Ix, Slot};
 pub use list::{Axis, AxisName, Insert, Remove, Union, Whole, Within};

@@ -55,6 +55,11 @@ impl Footprint {
                     let coords = coords.iter().map(|&coord| inside(i64::from(coord)));
                     footprint.join(*id, *origin, coords.len(), coords, stride);
                 }
+                Slot::Plane { ids, origins, sizes, .. } => {
+                    for axis in 0..2 {
+                        footprint.join(ids[axis], origins[axis], sizes[axis], (0..sizes[axis]).map(|_| Some(0)), 0);
+                    }
+                }
             }
         }
         footprint
@@ -109,16 +114,39 @@ impl Footprint {
         (sizes, lanes)
     }
 
-    /// The tensor's index of the element at a position of the tile (innermost last).
+    /// The tensor's index of the element at a position of the tile (innermost last), which is inside.
     pub(crate) fn index(&self, slots: &[Slot], position: [usize; 3]) -> Vec<usize> {
+        self.coordinates(slots, position).into_iter().map(|at| at.max(0) as usize).collect()
+    }
+
+    fn coordinates(&self, slots: &[Slot], position: [usize; 3]) -> Vec<i32> {
         let skipped = 3 - self.form.rank;
         let along = |id: u8| self.form.position(id).map_or(0, |axis| position[skipped + axis]);
         let coord = |slot: &Slot| match slot {
             Slot::Point(coord) => *coord,
             Slot::Span { id, start, .. } => start + along(*id) as i32,
             Slot::Map { id, coords, .. } => coords[along(*id)],
+            Slot::Plane { ids, sizes, coords, .. } => coords[along(ids[0]) * sizes[1] + along(ids[1])],
         };
-        slots.iter().map(|slot| coord(slot).max(0) as usize).collect()
+        slots.iter().map(coord).collect()
+    }
+
+    /// Offsets of the elements one by one, row-major, where no lanes tell them; `None` is outside the tensor.
+    pub(crate) fn one_by_one(&self, slots: &[Slot], sizes: &[usize], strides: &[usize]) -> Vec<Option<usize>> {
+        let (rows, _) = self.innermost_last();
+        let mut offsets = Vec::with_capacity(self.form.len());
+        for p0 in 0..rows[0] {
+            for p1 in 0..rows[1] {
+                for p2 in 0..rows[2] {
+                    let at = self.coordinates(slots, [p0, p1, p2]);
+                    let parts = at.iter().zip(sizes).zip(strides).map(|((&at, &size), &stride)| {
+                        usize::try_from(at).ok().filter(|&at| at < size).map(|at| at * stride)
+                    });
+                    offsets.push(parts.sum());
+                }
+            }
+        }
+        offsets
     }
 }
 
@@ -162,5 +190,15 @@ mod tests {
         let span = Slot::Span { id: 0, start: 1, len: 2 };
         let f = Footprint::new(&[span.clone(), span], &[3, 3], &[3, 1]);
         assert_eq!((f.form.rank, f.base, f.strides()), (1, Some(4), Some([4, 0, 0])));
+    }
+
+    #[test]
+    fn diagonals_are_told_one_by_one() {
+        let plane = Slot::Plane { ids: [0, 1], origins: [4, 0], sizes: [2, 3], coords: vec![2, 1, 0, 3, 2, -1] };
+        let slots = [Slot::Point(1), plane];
+        let f = Footprint::new(&slots, &[2, 3], &[3, 1]);
+        assert_eq!((f.form.rank, f.form.len(), f.form.origins[0]), (2, 6, 4));
+        assert_eq!(f.one_by_one(&slots, &[2, 3], &[3, 1]), [Some(5), Some(4), Some(3), None, Some(5), None]);
+        assert_eq!(f.index(&slots, [0, 0, 1]), [1, 1]);
     }
 }

@@ -46,6 +46,13 @@ impl<'a, T: Stored, S> View<'a, T, S> {
         let slots = index.slots(self.array.sizes());
         let footprint = Footprint::new(&slots, self.array.sizes(), self.array.strides());
         let form = footprint.form;
+        if slots.iter().any(|slot| matches!(slot, Slot::Plane { .. })) {
+            let offsets = footprint.one_by_one(&slots, self.array.sizes(), self.array.strides());
+            // SAFETY: offsets come from coordinates inside the tensor, whose elements are readable.
+            let read = |offset: usize| T::load(unsafe { *self.address().add(offset) });
+            let values = offsets.into_iter().map(|offset| offset.map_or(T::ZERO, read)).collect();
+            return Tile::new(Raw::owned(form, values));
+        }
         let Some(base) = footprint.base else {
             return Tile::new(Raw::uniform(form, T::ZERO));
         };

@@ -5,12 +5,12 @@ use std::ops::{
 };
 
 use super::Tile;
-use super::create::Operand;
+use super::create::{Operand, iota, numbers};
 use super::elements::{binary, broadcast, unary};
 use super::form::Form;
 use super::matrix::Accumulator;
 use super::raw::{Data, Raw};
-use crate::axis::{Extent, Union, Within};
+use crate::axis::{Axis, AxisName, Coord, CoordMap, Extent, Ix, Union, Within};
 use crate::element::{Number, Ring, Value};
 
 /// `a + b`; a product that only this sum waits for goes straight into the other operand's memory.
@@ -106,6 +106,55 @@ macro_rules! integer_first {
         }
     )*};
 }
+/// Coordinates along two axes make a number for each pair of them.
+macro_rules! coordinates {
+    ($($trait:ident $method:ident;)*) => {$(
+        impl<A: AxisName, D, B: AxisName, E> $trait<Ix<B, E>> for Ix<A, D>
+        where
+            (Axis<A, D>,): Union<(Axis<B, E>,)>,
+        {
+            type Output = Tile<i32, <(Axis<A, D>,) as Union<(Axis<B, E>,)>>::Out>;
+            fn $method(self, other: Ix<B, E>) -> Self::Output {
+                iota(self).$method(iota(other))
+            }
+        }
+        impl<A: AxisName, D, F: CoordMap, B: AxisName, E> $trait<Ix<B, E>> for Coord<A, D, F>
+        where
+            (Axis<A, D>,): Union<(Axis<B, E>,)>,
+        {
+            type Output = Tile<i32, <(Axis<A, D>,) as Union<(Axis<B, E>,)>>::Out>;
+            fn $method(self, other: Ix<B, E>) -> Self::Output {
+                numbers(self).$method(iota(other))
+            }
+        }
+        impl<A: AxisName, D, F: CoordMap, B: AxisName, E> $trait<Coord<A, D, F>> for Ix<B, E>
+        where
+            (Axis<B, E>,): Union<(Axis<A, D>,)>,
+        {
+            type Output = Tile<i32, <(Axis<B, E>,) as Union<(Axis<A, D>,)>>::Out>;
+            fn $method(self, other: Coord<A, D, F>) -> Self::Output {
+                iota(self).$method(numbers(other))
+            }
+        }
+        impl<D, L> $trait<Extent<D>> for Tile<i32, L>
+        where
+            L: Union<()>,
+        {
+            type Output = Tile<i32, <L as Union<()>>::Out>;
+            fn $method(self, size: Extent<D>) -> Self::Output {
+                self.$method(size.operand())
+            }
+        }
+    )*};
+}
+coordinates! {
+    Add add;
+    Sub sub;
+    Mul mul;
+    Div div;
+    Rem rem;
+}
+
 integer_first! {
     Add add;
     Sub sub;

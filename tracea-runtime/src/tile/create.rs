@@ -3,7 +3,7 @@
 use super::Tile;
 use super::form::Form;
 use super::raw::Raw;
-use crate::axis::{Axes, Axis, AxisName, Extent, Integer, Ix};
+use crate::axis::{Axes, Axis, AxisName, Coord, CoordMap, Extent, Integer, Ix};
 use crate::element::{Arithmetic, Number, Value};
 use crate::real::Real;
 
@@ -73,6 +73,13 @@ pub fn full<T: Value, L>(axes: impl Axes<L>, value: impl Fill<T>) -> Tile<T, L> 
 pub fn iota<A: AxisName, D>(axis: Ix<A, D>) -> Tile<i32, (Axis<A, D>,)> {
     let form = Axes::<(Axis<A, D>,)>::form(axis);
     Tile::new(Raw::owned(form, (axis.start()..axis.end().max(axis.start())).collect()))
+}
+
+/// What integer arithmetic makes of the coordinates along an axis.
+pub(crate) fn numbers<A: AxisName, D, F: CoordMap>(coord: Coord<A, D, F>) -> Tile<i32, (Axis<A, D>,)> {
+    let form = Axes::<(Axis<A, D>,)>::form(coord.ix);
+    let positions = coord.ix.start()..coord.ix.end().max(coord.ix.start());
+    Tile::new(Raw::owned(form, positions.map(|position| coord.map.at(position)).collect()))
 }
 
 /// A literal in tile arithmetic.

@@ -94,11 +94,11 @@ impl<T: Value, P, Q> Tile<T, (P, Q)> {
     }
 }
 
-impl<P> Tile<i32, (P,)> {
-    /// The first coordinate, and the elements from there on.
-    pub(crate) fn along(self) -> (i32, Vec<i32>) {
+impl<L> Tile<i32, L> {
+    /// For each axis the first coordinate and the size, and the elements, row by row.
+    pub(crate) fn coordinates(self) -> ([i32; form::MAX_RANK], [usize; form::MAX_RANK], Vec<i32>) {
         let (form, values) = self.raw.into_values();
-        (form.origins[0], values)
+        (form.origins, form.sizes, values)
     }
 }
 
