@@ -294,6 +294,25 @@ fn choices<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>, r
     });
 }
 
+/// Numbers that are loaded, in indices and bounds, before and after a loop variable.
+#[kernel]
+fn looked_up<Z: Dim, B: Dim, M: Dim>(
+    x: &Tensor<f32, (Z,)>,
+    start: &Tensor<i32, (B,)>,
+    order: &Tensor<i32, (M,)>,
+    y: &mut Tensor<f32, (B, M)>,
+) {
+    tile!(for (b, i) in (each(B), M) {
+        let first = start[b];
+        let shuffled = x[first + order[i]] + x[M - 1 - order[i]] * x[order[i] - i + M - 1];
+        let mut total = zeros::<f32>(i);
+        tile!(for j in M.range(first / 2..(first + 3).min(7)) {
+            total += (x[j + first] * x[2 * first - j + i]).sum(j);
+        });
+        y[(b, i)] = shuffled.mask(|i| i >= first && i < start[b] + 20, -1.0) + total;
+    });
+}
+
 /// Scalars that are loaded, inside a closure and outside.
 #[kernel]
 fn scaled<B: Dim, M: Dim>(x: &Tensor<f32, (B, M)>, s: &Tensor<f32, (B,)>, y: &mut Tensor<f32, (B, M)>) {
@@ -359,6 +378,16 @@ fn each_agrees_with_its_oracle() -> Result<(), Error> {
     maximum(&x, &mut yr).verify()?;
     choices(&x, &mut yr, 0.25, 3).verify()?;
     scaled(&x, &rows, &mut y).verify()?;
+    let starts = dev.tensor(&[0, 3, 11], (3,))?;
+    let order = dev.tensor(&(0..29).rev().collect::<Vec<i32>>(), (29,))?;
+    let long = dev.tensor(&values(100), (100,))?;
+    let mut z = dev.zeros::<f32, _>((3, 29))?;
+    looked_up(&long, &starts, &order, &mut z).verify()?;
+    assert_eq!(z.to_vec()?[29 + 3 + 2], {
+        let x = values(100);
+        let (at, i) = (3 + 28 - 5, 5_usize);
+        x[at] + x[28 - (28 - i)] * x[28 - i + 28 - i] + (1..6).map(|j| x[j + 3] * x[6 + i - j]).sum::<f32>()
+    });
     by_name(&x, &mut y).verify()?;
     by_path(&x, &mut y).verify()?;
     by_closure(&x, &mut y).verify()?;

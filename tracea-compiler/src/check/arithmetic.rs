@@ -60,6 +60,13 @@ impl Checker<'_> {
         if let (Term::Number(a, of), Term::Number(b, other)) = (&left, &right) {
             return Term::Number(fold(op, *a, *b), of.or(*other));
         }
+        // Beside numbers that a tensor holds, a loop variable is its coordinates, and a dim its size.
+        let number = |term: Term| self.integer(&term).map_or(term, Term::Int);
+        let (left, right) = match (left, right) {
+            (left, Term::Tile(numbers)) => (number(left), Term::Tile(numbers)),
+            (Term::Tile(numbers), right) => (Term::Tile(numbers), number(right)),
+            others => others,
+        };
         let (Some(a), Some(b)) = (self.value(left, at), self.value(right, at)) else { return Term::Poison };
         self.elementwise(a, b, at, |a, b| Op::Binary(op, a, b))
     }

@@ -136,6 +136,24 @@ macro_rules! coordinates {
                 iota(self).$method(numbers(other))
             }
         }
+        impl<A: AxisName, D, P> $trait<Tile<i32, (P,)>> for Ix<A, D>
+        where
+            (Axis<A, D>,): Union<(P,)>,
+        {
+            type Output = Tile<i32, <(Axis<A, D>,) as Union<(P,)>>::Out>;
+            fn $method(self, other: Tile<i32, (P,)>) -> Self::Output {
+                iota(self).$method(other)
+            }
+        }
+        impl<A: AxisName, D, L> $trait<Ix<A, D>> for Tile<i32, L>
+        where
+            L: Union<(Axis<A, D>,)>,
+        {
+            type Output = Tile<i32, <L as Union<(Axis<A, D>,)>>::Out>;
+            fn $method(self, other: Ix<A, D>) -> Self::Output {
+                self.$method(iota(other))
+            }
+        }
         impl<D, L> $trait<Extent<D>> for Tile<i32, L>
         where
             L: Union<()>,
