@@ -64,7 +64,8 @@ mod windows;
 
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
 use crate::plan::Cost;
-use crate::program::{self, PingPong, Producer, Program, Stmt, VarId, order, pressure, shared};
+use crate::program::shared::{self, SharedId};
+use crate::program::{self, PingPong, Producer, Program, Stmt, VarId, order, pressure};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::{Facts, steps_are_alike};
@@ -179,14 +180,15 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             _ if schedule.resident > 1 => 4,
             _ => 8,
         };
-        let rows_at_a_time = if gathers(&body) { rows_at_a_time / 2 } else { rows_at_a_time };
+        let gathered = gathered(&body).len() as u32;
+        let rows_at_a_time = if gathered > 0 { rows_at_a_time / 2 } else { rows_at_a_time };
         if program.rings.is_empty() {
             body.clear();
         }
         let bulk = program.rings.iter().map(|ring| ring.bulk);
         let alone = bulk.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
-        // Elements wait in registers; rows also need their addresses there.
-        let gathered_at_a_time = 2 * rows_at_a_time;
+        // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
+        let gathered_at_a_time = if gathered > 1 { rows_at_a_time } else { 2 * rows_at_a_time };
         program.producer =
             Some(Producer { threads, registers, consumer_registers, rows_at_a_time, gathered_at_a_time, alone, body });
     }
@@ -214,14 +216,14 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     Ok(program)
 }
 
-/// Whether elements come by themselves, by parts of their places.
-fn gathers(body: &[Stmt]) -> bool {
-    body.iter().any(|stmt| match stmt {
-        Stmt::Copy(copy) => copy.parts.is_some(),
-        Stmt::For { body, .. } | Stmt::If { body, .. } => gathers(body),
-        Stmt::Where { body, otherwise, .. } => gathers(body) || gathers(otherwise),
-        _ => false,
-    })
+/// Buffers whose elements come by themselves, by parts of their places.
+fn gathered(body: &[Stmt]) -> BTreeSet<SharedId> {
+    body.iter()
+        .flat_map(|stmt| match stmt {
+            Stmt::Copy(copy) if copy.parts.is_some() => BTreeSet::from([copy.shared]),
+            other => other.bodies().into_iter().flat_map(gathered).collect(),
+        })
+        .collect()
 }
 
 /// All units of work that are this block's.

@@ -4,7 +4,7 @@ use super::analysis::{Facts, OperandSource, operand_only};
 use super::relaid::Laid;
 use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
 use crate::nest::Nest;
-use crate::program::{Program, pressure};
+use crate::program::{Domain, Program, Stmt, pressure};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError};
 use std::rc::Rc;
@@ -238,13 +238,34 @@ fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32])
     fit(laid, facts, schedule.clone())
 }
 
-/// Whether consumers that have a multiprocessor for themselves find registers: for their values, and for the turns of more rings than a
-/// product of products has.
+/// Whether consumers that have a multiprocessor for themselves find registers: for their values, for the turns of more rings than a
+/// product of products has, and for where they load from themselves at each step.
 fn has_registers_for(schedule: &Schedule, program: &Program) -> bool {
     const USUAL_COUNTERS: usize = 3;
     const REGISTERS_OF_A_COUNTER: u32 = 2;
+    const REGISTERS_OF_A_LOAD: u32 = 8;
     let more = program.counters.len().saturating_sub(USUAL_COUNTERS) as u32;
-    pressure::peak(program) + REGISTERS_OF_A_COUNTER * more <= schedule::choose::registers_of(schedule)
+    let beside = REGISTERS_OF_A_COUNTER * more + REGISTERS_OF_A_LOAD * loads_of_a_step(program, &program.body);
+    pressure::peak(program) + beside <= schedule::choose::registers_of(schedule)
+}
+
+/// Loads of tiles, or of a value a row or column, inside of a tile's loops.
+fn loads_of_a_step(program: &Program, body: &[Stmt]) -> u32 {
+    let of_stmt = |stmt: &Stmt| match stmt {
+        // One tile after another.
+        Stmt::For { body, .. } if body.first() == Some(&Stmt::Locate) => loads_of_a_step(program, body),
+        Stmt::For { body, .. } => loads(program, body),
+        _ => 0,
+    };
+    body.iter().map(of_stmt).sum()
+}
+
+fn loads(program: &Program, body: &[Stmt]) -> u32 {
+    let of_stmt = |stmt: &Stmt| match stmt {
+        Stmt::Load { target, .. } => u32::from(program.var(*target).domain != Domain::Once),
+        other => other.bodies().into_iter().map(|body| loads(program, body)).sum(),
+    };
+    body.iter().map(of_stmt).sum()
 }
 
 /// What the driver takes of a multiprocessor's shared memory for each block.
