@@ -205,6 +205,35 @@ pub fn attention_paged<B: Dim, S: Dim, P: Dim, Z: Dim>(
     });
 }
 
+/// Keys and values of all sequences one after another, from where each begins.
+#[kernel]
+pub fn attention_packed<B: Dim, S: Dim, Z: Dim>(
+    q: &Tensor<f16, (B, S, Const<64>)>,
+    k: &Tensor<f16, (Z, Const<64>)>,
+    v: &Tensor<f16, (Z, Const<64>)>,
+    start: &Tensor<i32, (B,)>,
+    length: &Tensor<i32, (B,)>,
+    o: &mut Tensor<f16, (B, S, Const<64>)>,
+    scale: f32,
+) {
+    tile!(for (b, i) in (each(B), S) {
+        let (start, length) = (start[b], length[b]);
+        let mut m = full::<f32>(i, f32::NEG_INFINITY);
+        let mut l = zeros::<f32>(i);
+        let mut acc = zeros::<f32>((i, ..));
+        tile!(for j in S.until(length) {
+            let s = (dot(q[(b, i, ..)], k[(start + j, ..)].t()) * scale).mask(|_, j| j < length, f32::NEG_INFINITY);
+            let m_new = m.max(s.row_max());
+            let p = (s - m_new).exp();
+            let fade = (m - m_new).exp();
+            l = l * fade + p.row_sum();
+            acc = acc * fade + dot(p.to::<f16>(), v[(start + j, ..)]);
+            m = m_new;
+        });
+        o[(b, i, ..)] = (acc / l).to();
+    });
+}
+
 /// Queries, keys and values of one head after another.
 struct Heads<'a> {
     q: &'a Array,
@@ -317,6 +346,12 @@ const WINDOWED: Sizes = Sizes {
 const PAGED: Sizes = Sizes {
     fixed: &[&[0, 4, 1, 1], &[1, 0, 1, 1], &[2, 4, 0, 3], &[1, 1, 1, 1], &[2, 37, 3, 7], &[3, 131, 2, 4]],
     random: &[1..=3, 0..=140, 0..=4, 1..=6],
+};
+
+/// Batch, positions of the longest sequence, of all together.
+const PACKED: Sizes = Sizes {
+    fixed: &[&[0, 4, 9], &[2, 0, 9], &[2, 4, 0], &[1, 1, 1], &[2, 37, 65], &[3, 131, 500]],
+    random: &[1..=3, 0..=140, 0..=400],
 };
 
 /// Batch, positions.
@@ -448,5 +483,36 @@ pub fn subjects() -> Vec<Subject> {
                 .reference(|b, _, j, product| seen(b, j).then(|| product.times(f64::from(scale))))
         })
     });
-    vec![alibi, window, capped, two_sizes, gated, in_pairs, paged]
+    let packed = Subject::new("attention_packed", PACKED, |setting, visit| {
+        let [batch, longest, rows] = setting.sizes()?;
+        let (q, q_values) = setting.input::<f16, _>((batch, longest, Const::<64>))?;
+        let (k, k_values) = setting.input::<f16, _>((rows, Const::<64>))?;
+        let (v, v_values) = setting.input::<f16, _>((rows, Const::<64>))?;
+        let (length, lengths) = setting.integers((batch,), 0..longest.min(rows) as i32 + 1)?;
+        let (start, starts) = setting.integers((batch,), 0..rows.saturating_sub(longest) as i32 + 1)?;
+        let mut o = setting.output::<f16, _>((batch, longest, Const::<64>))?;
+        let scale = 0.125;
+        visit(attention_packed(
+            &*q.view()?,
+            &*k.view()?,
+            &*v.view()?,
+            &*start.view()?,
+            &*length.view()?,
+            &mut *o.view_mut()?,
+            scale,
+        ))?;
+        Outcome::new(o, move || {
+            let apart = |all: &Array| {
+                let element =
+                    |start: &f64, at: usize| all.values.get(*start as usize * 64 + at).copied().unwrap_or(0.0);
+                let of_sequence = |start: &f64| (0..longest * 64).map(|at| element(start, at)).collect::<Vec<_>>();
+                Array { sizes: vec![batch, longest, 64], values: starts.values.iter().flat_map(of_sequence).collect() }
+            };
+            let (k, v) = (apart(&k_values), apart(&v_values));
+            let seen = |b: usize, j: usize| (j as f64) < lengths.at(&[b]);
+            Heads { q: &q_values, k: &k, v: &v, rounding: F16 }
+                .reference(|b, _, j, product| seen(b, j).then(|| product.times(f64::from(scale))))
+        })
+    });
+    vec![alibi, window, capped, two_sizes, gated, in_pairs, paged, packed]
 }

@@ -29,8 +29,8 @@ struct Source<'n> {
 }
 
 enum Form {
-    /// Rows along this axis of the tensor.
-    Box { row_at: usize },
+    /// Rows along this axis of the tensor, one after another from so far past the tile's first.
+    Box { row_at: usize, past: Int },
     /// For each axis of the tensor but the first and the last, how rows lie along it.
     Window(Vec<Along>),
 }
@@ -70,7 +70,10 @@ impl<'n> Lowering<'n> {
             .map(|(operand, source)| {
                 let columns = self.columns(operand, condition);
                 match source.form {
-                    Form::Box { row_at } => self.box_copy(operand, &source, row_at, columns),
+                    Form::Box { row_at, ref past } => {
+                        let past = past.clone();
+                        self.box_copy(operand, &source, row_at, past, columns)
+                    }
                     Form::Window(ref along) => self.window_copy(operand, &source, along, axes, columns),
                 }
             })
@@ -92,29 +95,44 @@ impl<'n> Lowering<'n> {
         }
         let rows = self.schedule.blocks[operand.rows.index()]?;
         let form = match self.box_rows(operand, *tensor, outer, rows) {
-            Some(row_at) => Form::Box { row_at },
+            Some((row_at, past)) => Form::Box { row_at, past },
             None => Form::Window(windows::find(nest, *tensor, outer, operand.rows, rows)?),
         };
         Some(Source { tensor: *tensor, outer, rows, form })
     }
 
-    /// The tensor axis that the rows run along, all other indices fixed.
-    fn box_rows(&self, operand: &Resident, tensor: TensorId, outer: &[Int], rows: u32) -> Option<usize> {
+    /// The tensor axis that the rows run along, all other indices fixed, and how far past its own coordinates. What a box has past the
+    /// rows' end is zero where the tensor ends there too.
+    fn box_rows(&self, operand: &Resident, tensor: TensorId, outer: &[Int], rows: u32) -> Option<(usize, Int)> {
         const MOST_AXES: usize = 5;
         const MOST_ROWS: u32 = 256;
-        let row_at = outer.iter().position(|int| *int == Int::Axis(operand.rows))?;
+        let along = Int::Axis(operand.rows);
+        let row_at = outer.iter().position(|int| windows::slope(int, &along) == Some(Int::Const(1)))?;
+        let past = windows::at_zero(&outer[row_at], &along);
+        let end_together =
+            past == Int::Const(0) && self.nest.runs_over(operand.rows, self.nest.tensor(tensor).dims[row_at]);
         let fits = outer.len() < MOST_AXES
             && rows <= MOST_ROWS
-            && self.nest.runs_over(operand.rows, self.nest.tensor(tensor).dims[row_at])
+            && (end_together || self.ignores_extra_rows(operand))
             && outer.iter().enumerate().all(|(at, int)| at == row_at || !mentions(int, operand.rows));
-        fits.then_some(row_at)
+        fits.then_some((row_at, past))
     }
 
-    fn box_copy(&mut self, operand: &Resident, source: &Source, row_at: usize, columns: Option<String>) -> BulkCopy {
+    fn box_copy(
+        &mut self,
+        operand: &Resident,
+        source: &Source,
+        row_at: usize,
+        past: Int,
+        columns: Option<String>,
+    ) -> BulkCopy {
         let cut = self.cut(operand);
         let rows = cut.map_or(source.rows, |cut| cut.rows);
         let boxes = Boxes { merged: 1, row_at, outer: source.outer, rows: operand.rows, cols: operand.cols };
         let (map, mut at) = self.box_map(source.tensor, boxes, rows, columns.is_some());
+        if past != Int::Const(0) {
+            at[row_at] = IntText::Start(operand.rows).plus(IntText::Int(past));
+        }
         let part = cut.map(|cut| self.part(cut, &mut at, row_at));
         BulkCopy {
             shared: operand.shared,
@@ -399,6 +417,42 @@ mod tests {
         assert_eq!(text(&axes[0].reach), format!("Sub(Max({far}, 0), Min({far}, 0))"));
         assert_eq!((axes[1].count, text(&axes[1].step)), (8, "2".into()));
         assert_eq!(text(&axes[1].corner), "Min(Mul(-1, Sub(d6, 1)), 0)");
+    }
+
+    /// The first coordinates of the boxes of `b` in `a · b`, where TMA brings it.
+    fn box_of_b(dims: TokenStream, b: TokenStream) -> Option<String> {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, i = 128, j = 64, k = 64, stages = 4)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, #dims>, start: &Tensor<i32, (M,)>, c: &mut Tensor<f32, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], #b); });
+                    c[(i, j)] = acc;
+                });
+            }
+        });
+        let copy = text.lines().map(str::trim).find(|line| line.starts_with("tma_load(b_ring "))?;
+        Some(copy.split_once("+ slot, ").expect("a barrier").1.trim_end_matches(");").to_string())
+    }
+
+    #[test]
+    fn rows_that_begin_further_on_are_boxes() {
+        assert_eq!(box_of_b(quote!((N, K)), quote!(b[(j, k)].t())).as_deref(), Some("k0, j0"));
+        assert_eq!(box_of_b(quote!((N, K)), quote!(b[(N + j, k)].t())).as_deref(), Some("k0, j0 + N"));
+        assert_eq!(
+            box_of_b(quote!((N, K)), quote!(b[(start[N] + j, k)].t())).as_deref(),
+            Some("k0, j0 + element_or_zero(start, N, is_inside(N, M))")
+        );
+    }
+
+    /// A sum over rows that begin further on would take in those past its end.
+    #[test]
+    fn rows_of_a_sum_begin_with_the_tensor() {
+        assert_eq!(box_of_b(quote!((K, N)), quote!(b[(k, j)])).as_deref(), Some("j0, k0"));
+        assert_eq!(box_of_b(quote!((K, N)), quote!(b[(k + 1, j)])), None);
+        assert_eq!(box_of_b(quote!((N, K)), quote!(b[(j * 2, k)].t())), None);
     }
 
     #[test]

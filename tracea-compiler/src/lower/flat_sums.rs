@@ -32,7 +32,8 @@ pub fn flattened(nest: &Nest) -> Option<Nest> {
     let chain = !scalar.is_empty()
         && scalar.iter().all(|level| nest.axis(level.axis).kind == AxisKind::Each)
         && nest.axis(inner.axis).kind == AxisKind::Tiled;
-    if !alone || !chain {
+    let whole = levels.iter().all(|level| level.from.is_none() && level.until.is_none());
+    if !alone || !chain || !whole {
         return None;
     }
     let parts = levels.iter().map(|level| match nest.axis(level.axis).extent {
@@ -187,6 +188,12 @@ mod tests {
     #[test]
     fn what_asks_for_the_outer_axis_keeps_loops_apart() {
         assert_eq!(flat(quote!((each(G), K)), quote!(acc += dot(a[(i, g, k)], b[(g, k, j)]) * scale[g];)), None);
+    }
+
+    #[test]
+    fn bounds_keep_loops_apart() {
+        let step = quote!(acc += dot(a[(i, g, k)], b[(g, k, j)]););
+        assert_eq!(flat(quote!((each(G.until(2)), K)), step), None);
     }
 
     #[test]

@@ -370,7 +370,7 @@ pub fn less(name: &str, limit: &str) -> IntText {
     IntText::Less(Box::new(IntText::name(name)), Box::new(IntText::name(limit)))
 }
 
-/// The loop and the loops that each hold nothing else: they run as one, unless an inner one's bounds depend on an outer one.
+/// The loop and the loops that each hold nothing else: they run as one, where the inner ones have all their steps each time.
 pub fn nest_of(outer: &Loop) -> Vec<&Loop> {
     let mut levels = vec![outer];
     let mut current = outer;
@@ -381,7 +381,7 @@ pub fn nest_of(outer: &Loop) -> Vec<&Loop> {
                 .iter()
                 .zip(&current.carried)
                 .all(|(inner, outer)| inner.init == outer.head && inner.result == outer.next);
-        let whole = inner.from.is_none() && inner.until.is_none() && current.from.is_none() && current.until.is_none();
+        let whole = inner.from.is_none() && inner.until.is_none();
         if !passes_through || !whole {
             break;
         }

@@ -59,7 +59,7 @@ fn along(nest: &Nest, int: &Int, rows: AxisId, part: usize, count: usize) -> Opt
 }
 
 /// How much the expression grows with the variable, where it is linear in it.
-fn slope(int: &Int, variable: &Int) -> Option<Int> {
+pub fn slope(int: &Int, variable: &Int) -> Option<Int> {
     if int == variable {
         return Some(Int::Const(1));
     }
@@ -75,7 +75,8 @@ fn slope(int: &Int, variable: &Int) -> Option<Int> {
     }
 }
 
-fn at_zero(int: &Int, variable: &Int) -> Int {
+/// What is left of the expression where the variable is 0.
+pub fn at_zero(int: &Int, variable: &Int) -> Int {
     match int {
         _ if int == variable => Int::Const(0),
         Int::Binary(op, a, b) => folded(*op, at_zero(a, variable), at_zero(b, variable)),
