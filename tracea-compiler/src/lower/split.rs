@@ -47,10 +47,10 @@ pub fn find(nest: &Nest) -> Option<(&Loop, Vec<ReduceOp>)> {
         .zip(&outer.carried)
         .map(|(carried, first)| {
             let Op::Binary(op, a, b) = nest.value(carried.next).op else { return None };
-            let (op, identity) = match op {
-                BinaryOp::Add => (ReduceOp::Sum, 0.0),
-                BinaryOp::Max => (ReduceOp::Max, f64::NEG_INFINITY),
-                BinaryOp::Min => (ReduceOp::Min, f64::INFINITY),
+            let op = match op {
+                BinaryOp::Add => ReduceOp::Sum,
+                BinaryOp::Max => ReduceOp::Max,
+                BinaryOp::Min => ReduceOp::Min,
                 _ => return None,
             };
             let term = match (a == carried.head, b == carried.head) {
@@ -58,9 +58,10 @@ pub fn find(nest: &Nest) -> Option<(&Loop, Vec<ReduceOp>)> {
                 (false, true) => a,
                 _ => return None,
             };
-            let starts_empty = matches!(nest.value(first.init).op, Op::Fill(number) if number == identity);
+            // What is added counts once; the greatest and the least value may begin with the same one in each part.
+            let may_start = op != ReduceOp::Sum || matches!(nest.value(first.init).op, Op::Fill(0.0));
             let is_float = nest.value(carried.head).ty.dtype == Dtype::F32;
-            (starts_empty && is_float && !reads_any(nest, term, &heads)).then_some(op)
+            (may_start && is_float && !reads_any(nest, term, &heads)).then_some(op)
         })
         .collect();
     Some((outer, ops?))
@@ -243,6 +244,20 @@ mod tests {
             let mut most = full::<f32>(j, f32::NEG_INFINITY);
             tile!(for i in M { most = most.max(x[(i, j)].col_max()); });
             y[j] = most;
+        })));
+    }
+
+    #[test]
+    fn each_part_may_begin_with_a_least_value_but_not_with_a_term() {
+        assert!(is_split(column(quote! {
+            let mut most = zeros::<f32>(j);
+            tile!(for i in M { most = most.max(x[(i, j)].abs().col_max()); });
+            y[j] = most;
+        })));
+        assert!(!is_split(column(quote! {
+            let mut total = full::<f32>(j, 1.0);
+            tile!(for i in M { total += x[(i, j)].col_sum(); });
+            y[j] = total;
         })));
     }
 
