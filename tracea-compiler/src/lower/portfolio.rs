@@ -17,10 +17,17 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = Vec::new();
-    if let Some(one_row) = schedule::variants::by_merged_axes(&laid.nest, &facts, &narrower) {
+    let one_row = schedule::variants::by_merged_axes(&laid.nest, &facts, &narrower);
+    let may_be_one_row = one_row.is_some();
+    if let Some(one_row) = one_row {
         portfolio.push(fit(&laid, &facts, one_row)?);
     }
     portfolio.push(first);
+    if !may_be_one_row && skew::find(&laid.nest, &facts, None).is_none() {
+        for narrow in schedule::variants::by_narrow_tiles(&laid.nest, &facts, &narrower) {
+            portfolio.push(fit(&laid, &facts, narrow)?);
+        }
+    }
     for long in schedule::variants::by_long_rows(&laid.nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);
     }
@@ -300,8 +307,9 @@ fn fit(laid: &Laid, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, Sc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::target::SM_90A;
+    use crate::schedule::target::{SM_80, SM_90A};
     use crate::testing::nest;
+    use proc_macro2::TokenStream;
     use quote::quote;
 
     #[test]
@@ -332,5 +340,22 @@ mod tests {
         for Lowered { schedule, program, .. } in &portfolio {
             assert!(schedule.resident > 1 || has_registers_for(schedule, program), "{}", program.schedule);
         }
+    }
+
+    /// Columns of the portfolio's tiles, for a kernel of these columns.
+    fn widths(extent: TokenStream, dim: TokenStream) -> Vec<Option<u32>> {
+        let (nest, _) = nest(quote! {
+            fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, #dim)>, add: &Tensor<f16, (M, N)>, y: &mut Tensor<f16, (M, #dim)>) {
+                tile!(for (i, j) in (M, #extent) { y[(i, j)] = x[(i, j)] + add[(i, 0)]; });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_80).expect("it lowers");
+        portfolio.iter().map(|lowered| lowered.schedule.blocks[1]).collect()
+    }
+
+    #[test]
+    fn tiles_narrow_down_to_rows_that_may_be_short() {
+        assert_eq!(widths(quote!(N), quote!(N)), [Some(256), Some(64), Some(32)]);
+        assert_eq!(widths(quote!(Const::<4096>), quote!(Const<4096>)), [Some(256)]);
     }
 }

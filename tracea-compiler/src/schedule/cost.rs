@@ -8,7 +8,7 @@ use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, choose, cluster, variants};
 use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
 use crate::lower::{extent_dims, nest_of, shares};
-use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Loop, Nest, Op, Stmt, ValueId};
+use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Loop, Nest, Op, Stmt, TensorId, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Major, Program, pressure};
 
@@ -33,6 +33,8 @@ const STORE_BYTES: u32 = 16;
 const LANES: u32 = 128;
 /// Cycles between two instructions of a warp that runs alone: most wait for the one before.
 const ALONE: u32 = 3;
+/// Elements of a slice that a thread has at least, for its columns of a tile.
+const OF_A_VECTOR: u32 = 8;
 /// Of an element of a slice that lies across chunks of memory: its way through shared memory.
 const KEPT_SLICE: u32 = 4;
 /// Instructions of a thread beside those for elements: where its rows begin, its part in reductions.
@@ -278,15 +280,21 @@ fn add_block<'n>(rows: &Rows<'n>, body: &'n Block, loops: &mut Vec<&'n Loop>, co
                     _ => schedule.blocks[axis.index()],
                 };
                 let mut elements: u32 = value.ty.axes.iter().filter_map(block).product();
-                if let [axis] = value.ty.axes[..]
-                    && !nest.grid.contains(&axis)
-                {
-                    // Each row of threads holds the slice that its rows share; of rows taken whole, each has one to itself.
-                    elements *= rows_of_threads(nest, schedule);
+                if let [axis] = value.ty.axes[..] {
+                    if nest.grid.contains(&axis) {
+                        // Each row of threads holds a slice's columns, or a thread its rows.
+                        elements = elements.max(schedule.threads() * OF_A_VECTOR.min(elements));
+                    } else {
+                        // Each row of threads holds the slice that its rows share; of rows taken whole, each has one to itself.
+                        elements *= rows_of_threads(nest, schedule);
+                    }
                 }
                 let across = schedule.skewed && value.ty.axes.len() == 1;
                 let each = match value.op {
                     Op::Load { .. } if across => KEPT_SLICE,
+                    Op::Load { tensor, ref index } if value.ty.axes.len() > 1 => {
+                        lines_of(nest, schedule, tensor, index)
+                    }
                     ref op => instructions_of(op),
                 };
                 let sum = if vector.is_some() { &mut of_a_vector } else { &mut instructions };
@@ -311,6 +319,14 @@ fn add_block<'n>(rows: &Rows<'n>, body: &'n Block, loops: &mut Vec<&'n Loop>, co
         let axes: Vec<AxisId> = loops.iter().map(|inner| inner.axis).collect();
         cost.steps.push(StepCost { latency, work: instructions / LANES, over: over(nest, schedule, &axes) });
     }
+}
+
+/// Lines of memory, for one's worth of elements, that rows of a tile touch which are shorter.
+fn lines_of(nest: &Nest, schedule: &Schedule, tensor: TensorId, index: &[Int]) -> u32 {
+    const LINE: u32 = 128;
+    let Some(Int::Axis(columns)) = index.last() else { return 1 };
+    let row = schedule.blocks[columns.index()].unwrap_or(LINE) * nest.tensor(tensor).dtype.bytes();
+    (LINE / row.max(1)).max(1)
 }
 
 fn instructions_of(op: &Op) -> u32 {
@@ -457,6 +473,25 @@ mod tests {
         assert!(waits >= folds + super::EXCHANGE, "{waits} {folds}");
         let (waits, folds) = both(quote!((1, 1)));
         assert!(waits < folds + super::EXCHANGE, "lanes of a warp need no barrier: {waits} {folds}");
+    }
+
+    /// Elements of tiles are as many by narrow tiles as by wide ones, slices and lines of memory are not.
+    #[test]
+    fn narrow_tiles_take_longer() {
+        let work = |columns: u32| {
+            let rows = 4096 / columns;
+            let (nest, schedules) = nest(quote! {
+                #[schedule(sm_80, i = #rows, j = #columns, warps = (8, 1))]
+                fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, gain: &Tensor<f16, (N,)>, y: &mut Tensor<f16, (M, N)>) {
+                    tile!(for (i, j) in (M, N) { y[(i, j)] = x[(i, j)] * gain[j] + gain[0]; });
+                }
+            });
+            let target = find(&schedules[0].target).expect("a known target");
+            let cost = lower_pinned(&nest, target, &schedules[0]).expect("the kernel lowers").cost;
+            cost.steps[0].work
+        };
+        assert!(work(16) > work(64), "{} {}", work(16), work(64));
+        assert!(work(64) <= work(256) + work(256) / 4, "{} {}", work(64), work(256));
     }
 
     #[test]

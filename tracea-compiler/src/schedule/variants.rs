@@ -7,7 +7,7 @@ use super::{Schedule, WARPGROUP, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, OperandSource, steps_are_alike};
 use crate::lower::merged::merged_axes;
 use crate::lower::skew;
-use crate::nest::{AxisId, AxisKind, Extent, Int, Loop, Nest, Op, Stmt, UnaryOp};
+use crate::nest::{AxisId, AxisKind, Extent, Int, Loop, Nest, Op, Stmt, UnaryOp, ValueId};
 
 /// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
 /// little under way at a warp a row. Also twice as many threads, and twice as many columns each: where rows are kept, shared memory says how
@@ -61,6 +61,42 @@ pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option
     merged.blocks[last.index()] = Some(elements);
     outer.iter().for_each(|axis| merged.blocks[axis.index()] = merged.blocks[axis.index()].map(|_| 1));
     Some(merged)
+}
+
+/// The same kernel by tiles of fewer columns and more rows, for tensors whose rows are short, where a tile has both.
+pub fn by_narrow_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
+    const WIDTHS: [u32; 2] = [64, 32];
+    if !facts.dots.is_empty() {
+        return Vec::new();
+    }
+    let roles = roles(nest, facts);
+    let tiled = |contiguous: bool| {
+        let of_kind = |axis: &AxisId| nest.axis(*axis).kind == AxisKind::Tiled;
+        let axes = (0..nest.axes.len() as u32).map(AxisId).filter(of_kind);
+        axes.filter(|axis| roles[axis.index()].contiguous == contiguous).collect::<Vec<_>>()
+    };
+    let (columns, rows) = (tiled(true), tiled(false));
+    let together = |id: &ValueId| {
+        let axes = &nest.value(*id).ty.axes;
+        axes.iter().any(|axis| columns.contains(axis)) && axes.iter().any(|axis| rows.contains(axis))
+    };
+    if !facts.order.iter().any(together) || columns.iter().any(|axis| known_extent(nest, *axis).is_some()) {
+        return Vec::new();
+    }
+    let narrowed = |width: u32| {
+        let widest = columns.iter().filter_map(|axis| schedule.blocks[axis.index()]).max()?;
+        let times = (widest > width).then(|| widest / width)?;
+        let why = format!("tiles of {width} columns, for short rows");
+        let mut narrow = Schedule { why, ..schedule.clone() };
+        for axis in &columns {
+            narrow.blocks[axis.index()] = narrow.blocks[axis.index()].map(|block| block.min(width));
+        }
+        for axis in &rows {
+            narrow.blocks[axis.index()] = narrow.blocks[axis.index()].map(|block| times * block);
+        }
+        Some(narrow)
+    };
+    WIDTHS.into_iter().filter_map(narrowed).collect()
 }
 
 /// The same kernel for rows that begin anywhere in memory, and that no threads have registers for: all threads to a row, and twice as many,
