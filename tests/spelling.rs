@@ -224,6 +224,20 @@ pub fn everything<M: Dim, N: Dim>(
     });
 }
 
+/// A hash of each number: bits beside numbers, coordinates, a loop's variable and scalars, on either side.
+#[kernel]
+fn scrambled<M: Dim, N: Dim>(x: &Tensor<i32, (M, N)>, salt: &Tensor<i32, (N,)>, y: &mut Tensor<i32, (M, N)>, by: i32) {
+    tile!(for (i, j) in (M, N) {
+        let mut bits = x[(i, j)] ^ salt[j];
+        tile!(for r in each(Const::<3>) {
+            bits ^= bits << (by & 3 | r);
+            bits ^= (bits >> 5) & 0x00ff_ff0f;
+            bits = 1 << (iota(j) & 7) | bits;
+        });
+        y[(i, j)] ^= bits.ge(0).and(bits.lt(64)).select(bits, bits - N);
+    });
+}
+
 #[kernel]
 pub(crate) fn halves_of<M, N>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>)
 where
@@ -389,6 +403,21 @@ fn each_agrees_with_its_oracle() -> Result<(), Error> {
         x[at] + x[28 - (28 - i)] * x[28 - i + 28 - i] + (1..6).map(|j| x[j + 3] * x[6 + i - j]).sum::<f32>()
     };
     assert_eq!(z.to_vec()?[29 + 3 + 2].to_bits(), expected.to_bits());
+    let numbers: Vec<i32> = (0i32..).map(|at| at.wrapping_mul(-0x61C8_864F)).take(m * n).collect();
+    let columns = i32::try_from(n).expect("few columns");
+    let (bits, salt) = (dev.tensor(&numbers, (m, n))?, dev.tensor(&numbers[..n], (n,))?);
+    let mut hashed = dev.zeros::<i32, _>((m, n))?;
+    scrambled(&bits, &salt, &mut hashed, 6).verify()?;
+    let scrambled = |i: usize, j: usize| {
+        let mut bits = numbers[i * n + j] ^ numbers[j];
+        for r in 0..3 {
+            bits ^= bits.wrapping_shl(2 | r);
+            bits ^= (bits >> 5) & 0x00ff_ff0f;
+            bits |= 1 << (j & 7);
+        }
+        if (0..64).contains(&bits) { bits } else { bits.wrapping_sub(columns) }
+    };
+    assert!(hashed.to_vec()?.iter().enumerate().all(|(at, hash)| *hash == scrambled(at / n, at % n)));
     by_name(&x, &mut y).verify()?;
     by_path(&x, &mut y).verify()?;
     by_closure(&x, &mut y).verify()?;

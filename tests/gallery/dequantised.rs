@@ -1,5 +1,5 @@
-//! Products whose weights are stored scaled: a scale for each step of the sum, integers with a scale and a zero for each row, and a
-//! scale for each group of 32 columns.
+//! Products whose weights are stored scaled: a scale for each step of the sum, integers with a scale and a zero for each row, eight of four
+//! bits in a number, and a scale for each group of 32 columns.
 
 use crate::case::{Outcome, Subject};
 use crate::expected::{Array, Expected, F16, sum, total};
@@ -38,6 +38,24 @@ pub fn quantised_rows<M: Dim, N: Dim, K: Dim>(
         tile!(for k in K {
             let weights = (w[(j, k)] - zero[j]).to::<f16>();
             acc += dot(a[(i, k)], weights.t());
+        });
+        c[(i, j)] = (acc * scale[j]).to();
+    });
+}
+
+/// `c = (a · wᵀ) ∘ scale` for weights of −8 to 7, of which `packed` holds eight in a number, the first in its lowest bits
+#[kernel]
+pub fn four_bits<M: Dim, N: Dim, K: Dim, W: Dim>(
+    a: &Tensor<f16, (M, K)>,
+    packed: &Tensor<i32, (N, W)>,
+    scale: &Tensor<f32, (N,)>,
+    c: &mut Tensor<f16, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut acc = zeros::<f32>((i, j));
+        tile!(for k in K {
+            let bits = (packed[(j, k / 8)] >> (iota(k) % 8 * 4)) & 15;
+            acc += dot(a[(i, k)], (bits - 8).to::<f16>().t());
         });
         c[(i, j)] = (acc * scale[j]).to();
     });
@@ -88,6 +106,18 @@ fn quantised_rows_reference(a: &Array, w: &Array, zero: &Array, scale: &Array) -
     c
 }
 
+fn four_bits_reference(a: &Array, packed: &Array, scale: &Array) -> Vec<Expected> {
+    let ([m, k], [n, _]) = (a.shape(), packed.shape());
+    let weight = |j: usize, p: usize| f64::from((packed.at(&[j, p / 8]) as i32 >> (4 * (p % 8))) & 15) - 8.0;
+    let mut c = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            c.push(sum((0..k).map(|p| a.at(&[i, p]) * weight(j, p)), 0.0).times(scale.at(&[j])));
+        }
+    }
+    c
+}
+
 fn scaled_groups_reference(a: &Array, w: &Array, scale: &Array) -> Vec<Expected> {
     let ([m, k], [n, groups]) = (a.shape(), scale.shape());
     let mut c = Vec::new();
@@ -120,6 +150,15 @@ pub fn subjects() -> Vec<Subject> {
         visit(quantised_rows(&*a.view()?, &*w.view()?, &*zero.view()?, &*scale.view()?, &mut *c.view_mut()?))?;
         Outcome::new(c, move || quantised_rows_reference(&a_values, &w_values, &zeros, &scales))
     });
+    let four_bits = Subject::new("four_bits", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (a, a_values) = setting.input::<f16, _>((m, k))?;
+        let (packed, packed_values) = setting.integers((n, k.div_ceil(8)), i32::MIN..i32::MAX)?;
+        let (scale, scales) = setting.input::<f32, _>((n,))?;
+        let mut c = setting.output::<f16, _>((m, n))?;
+        visit(four_bits(&*a.view()?, &*packed.view()?, &*scale.view()?, &mut *c.view_mut()?))?;
+        Outcome::new(c, move || four_bits_reference(&a_values, &packed_values, &scales))
+    });
     let groups = Subject::new("scaled_groups", PRODUCTS, |setting, visit| {
         let [m, n, k] = setting.sizes()?;
         let (a, a_values) = setting.input::<f16, _>((m, k))?;
@@ -129,5 +168,5 @@ pub fn subjects() -> Vec<Subject> {
         visit(scaled_groups(&*a.view()?, &*w.view()?, &*scale.view()?, &mut *c.view_mut()?))?;
         Outcome::new(c, move || scaled_groups_reference(&a_values, &w_values, &scales))
     });
-    vec![steps, rows, groups]
+    vec![steps, rows, four_bits, groups]
 }

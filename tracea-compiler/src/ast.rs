@@ -8,7 +8,7 @@ use crate::schedule::spec::ScheduleSpec;
 use proc_macro2::Ident;
 use std::ops::RangeInclusive;
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Block, Expr, ExprLit, GenericArgument, ItemFn, Lit, Macro, Pat, Path, PathArguments, Token, Type};
+use syn::{BinOp, Block, Expr, ExprLit, GenericArgument, ItemFn, Lit, Macro, Pat, Path, PathArguments, Token, Type};
 
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -205,6 +205,23 @@ pub fn const_argument(path: &Path) -> Option<ConstArgument<'_>> {
         GenericArgument::Type(Type::Path(name)) => name.path.get_ident().map(ConstArgument::Name),
         _ => None,
     }
+}
+
+/// `+=` and its like.
+pub fn is_assignment(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
 }
 
 /// Powers that `powi` writes out as products.

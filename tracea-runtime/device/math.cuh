@@ -79,5 +79,8 @@ __device__ __forceinline__ float erf(float x) {
 __device__ __forceinline__ int min(int a, int b) { return a < b ? a : b; }
 __device__ __forceinline__ int max(int a, int b) { return a > b ? a : b; }
 __device__ __forceinline__ int abs(int a) { return a < 0 ? -a : a; }
+// By the count's last five bits, as Rust's wrapping shifts.
+__device__ __forceinline__ int shift_left(int a, int count) { return static_cast<int>(unsigned(a) << (count & 31)); }
+__device__ __forceinline__ int shift_right(int a, int count) { return a >> (count & 31); }
 
 }  // namespace tracea

@@ -11,6 +11,7 @@ enum Operator {
     Compare(CompareOp),
     And,
     Or,
+    Bits(BinaryOp),
 }
 
 impl Operator {
@@ -27,8 +28,13 @@ impl Operator {
             BinOp::Ge(_) => Operator::Compare(CompareOp::Ge),
             BinOp::Eq(_) => Operator::Compare(CompareOp::Eq),
             BinOp::Ne(_) => Operator::Compare(CompareOp::Ne),
-            BinOp::And(_) | BinOp::BitAnd(_) => Operator::And,
-            BinOp::Or(_) | BinOp::BitOr(_) => Operator::Or,
+            BinOp::And(_) => Operator::And,
+            BinOp::Or(_) => Operator::Or,
+            BinOp::BitAnd(_) | BinOp::BitAndAssign(_) => Operator::Bits(BinaryOp::BitAnd),
+            BinOp::BitOr(_) | BinOp::BitOrAssign(_) => Operator::Bits(BinaryOp::BitOr),
+            BinOp::BitXor(_) | BinOp::BitXorAssign(_) => Operator::Bits(BinaryOp::BitXor),
+            BinOp::Shl(_) | BinOp::ShlAssign(_) => Operator::Bits(BinaryOp::Shl),
+            BinOp::Shr(_) | BinOp::ShrAssign(_) => Operator::Bits(BinaryOp::Shr),
             _ => return None,
         })
     }
@@ -44,7 +50,8 @@ impl Checker<'_> {
             Some(Operator::Compare(op)) => self.compare(op, left, right, at),
             Some(Operator::And) => self.logical(BinaryOp::And, left, right, at),
             Some(Operator::Or) => self.logical(BinaryOp::Or, left, right, at),
-            None => self.ours(op, "this operator is not supported yet -- a kernel has + - * / % and comparisons"),
+            Some(Operator::Bits(op)) => self.bits(op, left, right, at),
+            None => self.ours(op, "a kernel has the operators + - * / % & | ^ << >> and comparisons"),
         }
     }
 
@@ -69,6 +76,21 @@ impl Checker<'_> {
         };
         let (Some(a), Some(b)) = (self.value(left, at), self.value(right, at)) else { return Term::Poison };
         self.elementwise(a, b, at, |a, b| Op::Binary(op, a, b))
+    }
+
+    /// Of conditions, `&` and `|` are what `and` and `or` are.
+    fn bits(&mut self, op: BinaryOp, left: Term, right: Term, at: &impl ToTokens) -> Term {
+        let of_integers = [&left, &right].into_iter().any(|term| match term {
+            Term::Tile(value) => self.infer.dtype(self.drafts[value.index()].ty.dtype) == Some(Dtype::I32),
+            Term::Number(..) => true,
+            other => self.integer(other).is_some(),
+        });
+        match op {
+            _ if of_integers => self.arithmetic(op, left, right, at),
+            BinaryOp::BitAnd => self.logical(BinaryOp::And, left, right, at),
+            BinaryOp::BitOr => self.logical(BinaryOp::Or, left, right, at),
+            _ => self.rustc(at, "bits are those of tiles of `i32`"),
+        }
     }
 
     pub fn compare(&mut self, op: CompareOp, left: Term, right: Term, at: &impl ToTokens) -> Term {
@@ -322,6 +344,7 @@ fn int_op(op: BinaryOp) -> Option<IntOp> {
         BinaryOp::Min => IntOp::Min,
         BinaryOp::Max => IntOp::Max,
         BinaryOp::Pow | BinaryOp::And | BinaryOp::Or => return None,
+        BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Shl | BinaryOp::Shr => return None,
     })
 }
 
@@ -336,5 +359,10 @@ fn fold(op: BinaryOp, a: f64, b: f64) -> f64 {
         BinaryOp::Max => a.max(b),
         BinaryOp::Pow => a.powf(b),
         BinaryOp::And | BinaryOp::Or => f64::NAN,
+        BinaryOp::BitAnd => f64::from(a as i32 & b as i32),
+        BinaryOp::BitOr => f64::from(a as i32 | b as i32),
+        BinaryOp::BitXor => f64::from(a as i32 ^ b as i32),
+        BinaryOp::Shl => f64::from((a as i32).wrapping_shl(b as u32)),
+        BinaryOp::Shr => f64::from((a as i32).wrapping_shr(b as u32)),
     }
 }

@@ -3,7 +3,7 @@
 use super::infer::OpenType;
 use super::term::Bounds;
 use super::{Checker, Term, int};
-use crate::ast::{ConstArgument, DtypeRef, const_argument, literal_dim};
+use crate::ast::{ConstArgument, DtypeRef, const_argument, is_assignment, literal_dim};
 use crate::constant::{self, Constant};
 use crate::nest::{Dtype, Extent, Int, Op, Predicate, ValueId};
 use proc_macro2::Ident;
@@ -30,7 +30,7 @@ impl Checker<'_> {
                     _ => term,
                 }
             }
-            Expr::Binary(binary) if Self::is_assignment(&binary.op) => self.assign_operation(binary),
+            Expr::Binary(binary) if is_assignment(&binary.op) => self.assign_operation(binary),
             Expr::Binary(binary) => {
                 let left = self.expr(&binary.left);
                 let right = self.expr(&binary.right);

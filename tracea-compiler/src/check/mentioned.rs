@@ -1,10 +1,10 @@
 //! What a piece of the body mentions: the names that it assigns, candidates for what a loop carries, and the sizes that it
 //! loops over by `Const::<N>`.
 
-use crate::ast::{ConstArgument, Tile, const_argument};
+use crate::ast::{ConstArgument, Tile, const_argument, is_assignment};
 use std::collections::BTreeSet;
 use syn::visit::{self, Visit};
-use syn::{BinOp, Block, Expr, ExprAssign, ExprBinary, ExprPath, Macro};
+use syn::{Block, Expr, ExprAssign, ExprBinary, ExprPath, Macro};
 
 pub fn in_block(block: &Block) -> Mentioned {
     let mut found = Mentioned::default();
@@ -54,12 +54,4 @@ impl<'ast> Visit<'ast> for Mentioned {
             self.visit_block(&tile.body);
         }
     }
-}
-
-/// `+=` and its like.
-pub fn is_assignment(op: &BinOp) -> bool {
-    matches!(
-        op,
-        BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) | BinOp::RemAssign(_)
-    )
 }

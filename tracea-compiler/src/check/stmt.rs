@@ -1,10 +1,10 @@
 //! Statements: lets, assignments, `if` on flags, stores, loops.
 
-use super::{Checker, Term, mentioned};
+use super::{Checker, Term};
 use crate::ast::Tile;
 use crate::nest::ValueId;
 use proc_macro2::Ident;
-use syn::{BinOp, Block, Expr, ExprAssign, ExprBinary, Item, Local, Macro, Pat, Stmt};
+use syn::{Block, Expr, ExprAssign, ExprBinary, Item, Local, Macro, Pat, Stmt};
 
 impl Checker<'_> {
     /// The function's own block: constants, then the grid.
@@ -276,9 +276,5 @@ impl Checker<'_> {
         let value = self.operate(&binary.op, left, right, binary);
         self.assign_to(&binary.left, value);
         Term::UNIT
-    }
-
-    pub fn is_assignment(op: &BinOp) -> bool {
-        mentioned::is_assignment(op)
     }
 }

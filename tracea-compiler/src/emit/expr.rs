@@ -87,6 +87,11 @@ impl Emitter<'_> {
                     BinaryOp::Pow => format!("pow({}, {})", strip(&a), strip(&b)),
                     BinaryOp::And => format!("{a} && {b}"),
                     BinaryOp::Or => format!("{a} || {b}"),
+                    BinaryOp::BitAnd => format!("{a} & {b}"),
+                    BinaryOp::BitOr => format!("{a} | {b}"),
+                    BinaryOp::BitXor => format!("{a} ^ {b}"),
+                    BinaryOp::Shl => format!("shift_left({}, {})", strip(&a), strip(&b)),
+                    BinaryOp::Shr => format!("shift_right({}, {})", strip(&a), strip(&b)),
                 }
             }
             Expr::Compare(op, a, b) => {
@@ -116,7 +121,9 @@ impl Emitter<'_> {
             // A conversion that changes nothing leaves its operand's text.
             Expr::Convert(ty, inner) => self.type_of(inner) != *ty || self.is_tight(inner),
             Expr::Unary(op, _) => !matches!(op, UnaryOp::Neg | UnaryOp::Not),
-            Expr::Binary(op, ..) => matches!(op, BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow),
+            Expr::Binary(op, ..) => {
+                matches!(op, BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow | BinaryOp::Shl | BinaryOp::Shr)
+            }
             Expr::Int(int) => matches!(int, Int::Const(_) | Int::Dim(_) | Int::Scalar(_)),
             Expr::Predicate(_) | Expr::Compare(..) | Expr::Select(..) => false,
         }

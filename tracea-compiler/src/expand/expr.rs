@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::names::Kind;
 use super::private;
-use crate::ast::{ConstArgument, SMALL_POWERS, const_argument};
+use crate::ast::{ConstArgument, SMALL_POWERS, const_argument, is_assignment};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::punctuated::Punctuated;
@@ -197,10 +197,7 @@ impl Body {
 
     fn binary(&mut self, binary: &ExprBinary) -> (TokenStream, Kind) {
         let ExprBinary { left, op, right, .. } = binary;
-        let assigns = matches!(
-            op,
-            BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_) | BinOp::RemAssign(_)
-        );
+        let assigns = is_assignment(op);
         let (right, of_right) = self.expr(right);
         if assigns {
             if let Expr::Index(index) = &**left {
@@ -440,6 +437,11 @@ fn plain_operator(op: &BinOp) -> TokenStream {
         BinOp::SubAssign(token) => quote_spanned! { token.span()=> - },
         BinOp::MulAssign(token) => quote_spanned! { token.span()=> * },
         BinOp::DivAssign(token) => quote_spanned! { token.span()=> / },
+        BinOp::BitAndAssign(token) => quote_spanned! { token.span()=> & },
+        BinOp::BitOrAssign(token) => quote_spanned! { token.span()=> | },
+        BinOp::BitXorAssign(token) => quote_spanned! { token.span()=> ^ },
+        BinOp::ShlAssign(token) => quote_spanned! { token.span()=> << },
+        BinOp::ShrAssign(token) => quote_spanned! { token.span()=> >> },
         _ => quote_spanned! { op.span()=> % },
     }
 }

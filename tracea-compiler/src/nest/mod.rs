@@ -296,6 +296,12 @@ pub enum BinaryOp {
     Pow,
     And,
     Or,
+    BitAnd,
+    BitOr,
+    BitXor,
+    /// By the count's last five bits; right: the sign comes in from the left.
+    Shl,
+    Shr,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,7 +1,8 @@
 //! Operators: a tile with a tile, broadcast by axis, or with a scalar.
 
 use std::ops::{
-    Add, AddAssign, BitAnd, BitOr, Div, DivAssign, Mul, MulAssign, Neg, Not, Rem, RemAssign, Sub, SubAssign,
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign, Mul, MulAssign,
+    Neg, Not, Rem, RemAssign, Shl, ShlAssign, Shr, ShrAssign, Sub, SubAssign,
 };
 
 use super::Tile;
@@ -37,26 +38,26 @@ fn is_plain_zero<T: Value>(value: T) -> bool {
 }
 
 macro_rules! operator {
-    ($($trait:ident $method:ident $assign:ident $assign_method:ident $apply:expr;)*) => {$(
-        impl<T: Number, L: Union<R>, R> $trait<Tile<T, R>> for Tile<T, L> {
-            type Output = Tile<T, <L as Union<R>>::Out>;
-            fn $method(self, other: Tile<T, R>) -> Self::Output {
-                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
+    ($element:ty $(where $of:ident: $bound:ident)?, $trait:ident $method:ident, $assign:ident $assign_method:ident, $apply:expr) => {
+        impl<$($of: $bound,)? L: Union<R>, R> $trait<Tile<$element, R>> for Tile<$element, L> {
+            type Output = Tile<$element, <L as Union<R>>::Out>;
+            fn $method(self, other: Tile<$element, R>) -> Self::Output {
+                let apply: fn(Raw<$element>, Raw<$element>) -> Raw<$element> = $apply;
                 Tile::new(apply(self.raw, other.raw))
             }
         }
-        impl<T: Number, L> $trait<T> for Tile<T, L> {
-            type Output = Tile<T, L>;
-            fn $method(self, other: T) -> Self::Output {
-                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
+        impl<$($of: $bound,)? L> $trait<$element> for Tile<$element, L> {
+            type Output = Tile<$element, L>;
+            fn $method(self, other: $element) -> Self::Output {
+                let apply: fn(Raw<$element>, Raw<$element>) -> Raw<$element> = $apply;
                 Tile::new(apply(self.raw, Raw::uniform(Form::default(), other)))
             }
         }
-        impl<T: Number, L, R: Within<L>> $assign<Tile<T, R>> for Tile<T, L> {
-            fn $assign_method(&mut self, other: Tile<T, R>) {
-                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
+        impl<$($of: $bound,)? L, R: Within<L>> $assign<Tile<$element, R>> for Tile<$element, L> {
+            fn $assign_method(&mut self, other: Tile<$element, R>) {
+                let apply: fn(Raw<$element>, Raw<$element>) -> Raw<$element> = $apply;
                 let form = self.raw.form;
-                let own = std::mem::replace(&mut self.raw, Raw::uniform(Form::default(), T::ZERO));
+                let own = std::mem::replace(&mut self.raw, Raw::uniform(Form::default(), <$element>::ZERO));
                 // An operand with the same axes in another order would set the result's order.
                 let other = if other.raw.form.rank == form.rank && other.raw.form.ids != form.ids {
                     broadcast(other.raw, form)
@@ -66,22 +67,30 @@ macro_rules! operator {
                 self.raw = apply(own, other);
             }
         }
-        impl<T: Number, L> $assign<T> for Tile<T, L> {
-            fn $assign_method(&mut self, other: T) {
-                let apply: fn(Raw<T>, Raw<T>) -> Raw<T> = $apply;
-                let own = std::mem::replace(&mut self.raw, Raw::uniform(Form::default(), T::ZERO));
+        impl<$($of: $bound,)? L> $assign<$element> for Tile<$element, L> {
+            fn $assign_method(&mut self, other: $element) {
+                let apply: fn(Raw<$element>, Raw<$element>) -> Raw<$element> = $apply;
+                let own = std::mem::replace(&mut self.raw, Raw::uniform(Form::default(), <$element>::ZERO));
                 self.raw = apply(own, Raw::uniform(Form::default(), other));
             }
         }
-    )*};
+    };
 }
-operator! {
-    Add add AddAssign add_assign sum;
-    Sub sub SubAssign sub_assign |a, b| binary::<T, T, T>(a, b, T::Acc::minus);
-    Mul mul MulAssign mul_assign |a, b| binary::<T, T, T>(a, b, T::Acc::times);
-    Div div DivAssign div_assign |a, b| binary::<T, T, T>(a, b, T::Acc::over);
-    Rem rem RemAssign rem_assign |a, b| binary::<T, T, T>(a, b, T::Acc::modulo);
+operator!(T where T: Number, Add add, AddAssign add_assign, sum);
+operator!(T where T: Number, Sub sub, SubAssign sub_assign, |a, b| binary::<T, T, T>(a, b, T::Acc::minus));
+operator!(T where T: Number, Mul mul, MulAssign mul_assign, |a, b| binary::<T, T, T>(a, b, T::Acc::times));
+operator!(T where T: Number, Div div, DivAssign div_assign, |a, b| binary::<T, T, T>(a, b, T::Acc::over));
+operator!(T where T: Number, Rem rem, RemAssign rem_assign, |a, b| binary::<T, T, T>(a, b, T::Acc::modulo));
+
+/// Bits of integers: of numbers that hold several smaller ones, as quantised weights do.
+fn bits(a: Raw<i32>, b: Raw<i32>, of: fn(i32, i32) -> i32) -> Raw<i32> {
+    binary::<i32, i32, i32>(a, b, of)
 }
+operator!(i32, BitAnd bitand, BitAndAssign bitand_assign, |a, b| bits(a, b, |a, b| a & b));
+operator!(i32, BitOr bitor, BitOrAssign bitor_assign, |a, b| bits(a, b, |a, b| a | b));
+operator!(i32, BitXor bitxor, BitXorAssign bitxor_assign, |a, b| bits(a, b, |a, b| a ^ b));
+operator!(i32, Shl shl, ShlAssign shl_assign, |a, b| bits(a, b, |a, count| a.wrapping_shl(count as u32)));
+operator!(i32, Shr shr, ShrAssign shr_assign, |a, b| bits(a, b, |a, count| a.wrapping_shr(count as u32)));
 
 /// An integer before integers; where there are floats, it is a tile of its own.
 macro_rules! integer_first {
@@ -179,6 +188,11 @@ integer_first! {
     Mul mul;
     Div div;
     Rem rem;
+    BitAnd bitand;
+    BitOr bitor;
+    BitXor bitxor;
+    Shl shl;
+    Shr shr;
 }
 
 impl<T: Number, L> Neg for Tile<T, L> {
