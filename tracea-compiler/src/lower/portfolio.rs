@@ -7,6 +7,7 @@ use crate::nest::Nest;
 use crate::program::{Domain, Program, Stmt, pressure};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
@@ -64,6 +65,9 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
         }
     }
     portfolio.extend(by_flat_sums(nest, target)?);
+    // What had to shrink may have come to be the same.
+    let mut seen = BTreeSet::new();
+    portfolio.retain(|lowered| seen.insert(lowered.program.schedule.clone()));
     Ok(portfolio)
 }
 
@@ -357,5 +361,40 @@ mod tests {
     fn tiles_narrow_down_to_rows_that_may_be_short() {
         assert_eq!(widths(quote!(N), quote!(N)), [Some(256), Some(64), Some(32)]);
         assert_eq!(widths(quote!(Const::<4096>), quote!(Const<4096>)), [Some(256)]);
+    }
+
+    /// The gates of an LSTM: eight products of two loops, each with a ring of its own.
+    #[test]
+    fn blocks_of_many_operands_have_fewer_rows() {
+        let (nest, _) = nest(quote! {
+            fn gates<M: Dim, N: Dim, K: Dim>(
+                x: &Tensor<f16, (M, K)>, h: &Tensor<f16, (M, N)>, w: &Tensor<f16, (Const<4>, N, K)>, u: &Tensor<f16, (Const<4>, N, N)>,
+                y: &mut Tensor<f32, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut a = zeros::<f32>((i, j));
+                    let mut b = zeros::<f32>((i, j));
+                    let mut c = zeros::<f32>((i, j));
+                    let mut d = zeros::<f32>((i, j));
+                    tile!(for k in K {
+                        a += dot(x[(i, k)], w[(0, j, k)].t());
+                        b += dot(x[(i, k)], w[(1, j, k)].t());
+                        c += dot(x[(i, k)], w[(2, j, k)].t());
+                        d += dot(x[(i, k)], w[(3, j, k)].t());
+                    });
+                    tile!(for k in N {
+                        a += dot(h[(i, k)], u[(0, j, k)].t());
+                        b += dot(h[(i, k)], u[(1, j, k)].t());
+                        c += dot(h[(i, k)], u[(2, j, k)].t());
+                        d += dot(h[(i, k)], u[(3, j, k)].t());
+                    });
+                    y[(i, j)] = a.tanh() * b.tanh() + c.tanh() * d.tanh();
+                });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_90A).expect("smaller blocks fit");
+        let schedules: BTreeSet<&str> = portfolio.iter().map(|lowered| lowered.program.schedule.as_str()).collect();
+        assert_eq!(schedules.len(), portfolio.len(), "{schedules:?}");
+        assert!(portfolio.iter().all(|lowered| lowered.program.shared_bytes <= SM_90A.shared_limit));
     }
 }

@@ -352,7 +352,7 @@ pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
                 schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| (block / 2).next_multiple_of(64));
                 true
             }
-            None => halve_rows(nest, facts, schedule),
+            None => rows_are_columns(facts) && halve_rows(nest, facts, schedule),
         };
     }
     let (m, n) = schedule.warps;
@@ -363,22 +363,23 @@ pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
         None if n == 1 && m < 8 && rows_for(2 * m) => schedule.warps.0 *= 2,
         None if n > 1 && m * n < 16 => schedule.warps.1 *= 2,
-        None => return halve_rows(nest, facts, schedule),
+        None => return rows_are_columns(facts) && halve_rows(nest, facts, schedule),
     }
     true
 }
 
-/// Half as many warps, each with as many rows: where a product's rows are another one's columns, a thread has fewer of these then.
+/// Whether a product's rows are another one's columns: a thread has fewer of these where a block has fewer rows.
+fn rows_are_columns(facts: &Facts) -> bool {
+    facts.dots.iter().any(|dot| facts.dots.iter().any(|other| other.n == dot.m))
+}
+
+/// Half as many warps, each with as many rows.
 fn halve_rows(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
     const LEAST_WARPS: u32 = 4;
     let mut rows: Vec<AxisId> = facts.dots.iter().map(|dot| dot.m).collect();
     rows.sort_unstable();
     rows.dedup();
-    let are_columns = facts.dots.iter().any(|dot| rows.contains(&dot.n));
-    if !are_columns
-        || schedule.warps.0 <= LEAST_WARPS
-        || rows.iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled)
-    {
+    if schedule.warps.0 <= LEAST_WARPS || rows.iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
         return false;
     }
     schedule.warps.0 /= 2;
@@ -438,7 +439,7 @@ pub fn shrink(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
             schedule.blocks[index] = schedule.blocks[index].map(|block| block / 2);
             true
         }
-        None => false,
+        None => halve_rows(nest, facts, schedule),
     }
 }
 
