@@ -233,6 +233,9 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
     let contiguous = nest.axes.iter().zip(roles).filter(|(a, r)| a.kind != AxisKind::Each && r.contiguous).count();
     let wanted = match (tiled, role.contiguous, on_grid) {
         (1, ..) => 2048,
+        // Pairs of what slices hold: each element that is read serves as many pairs as a thread has rows or columns.
+        (_, false, true) if contiguous == 0 => 32,
+        (_, false, false) if contiguous == 0 => 128,
         // Two contiguous axes change places somewhere. 128 bytes or more on both sides, and longer where partly written lines
         // would be read back; 16 KiB a block, so that the blocks of an SM keep 40 KiB of reads under way while others write.
         // What is only copied has nothing to hold in registers, and wants few ends of rows that begin anywhere: long ones where it reads.
@@ -516,6 +519,21 @@ mod tests {
             }
         });
         assert_eq!(program.layouts[0].rows, 96);
+    }
+
+    /// Forces between bodies: what is read of each serves several pairs of a thread.
+    #[test]
+    fn threads_hold_many_pairs_of_slices() {
+        let program = program(quote! {
+            fn pull<N: Dim>(at: &Tensor<f32, (N, Const<3>)>, mass: &Tensor<f32, (N,)>, y: &mut Tensor<f32, (N,)>) {
+                tile!(for i in N {
+                    let mut sum = zeros::<f32>(i);
+                    tile!(for j in N { sum += ((at[(j, 0)] - at[(i, 0)]) * mass[j]).sum(j); });
+                    y[i] = sum;
+                });
+            }
+        });
+        assert_eq!((block(&program, "i"), block(&program, "j"), program.threads), (32, 128, 256));
     }
 
     #[test]
