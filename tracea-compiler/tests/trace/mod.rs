@@ -1,0 +1,330 @@
+//! What each role of a program does with its rings, step by step, for certain sizes: control flow depends on nothing that a role waits for.
+
+use std::collections::BTreeMap;
+use tracea_compiler::nest::{AxisId, AxisKind, Dim, DimId, Extent, Int, IntOp, Nest};
+use tracea_compiler::plan::Arg;
+use tracea_compiler::program::shared::SharedId;
+use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, Program, RingId, Stmt, Turn};
+
+/// A stage of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    pub ring: RingId,
+    pub stage: i64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Until the slot's barrier for empty, or for full, has completed a phase of this parity.
+    AwaitEmpty(Slot, i64),
+    AwaitFull(Slot, i64),
+    Fill(Slot, Vec<SharedId>),
+    /// Threads read a buffer in the slot.
+    Read(Slot, SharedId),
+    /// A product begins to.
+    Issue(Vec<(Slot, SharedId)>),
+    /// Until so many products are under way.
+    Settle(u32),
+    Release(Slot),
+}
+
+/// What a launch, and the block that is looked at, come with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Of each dim that the types leave open.
+    pub size: i64,
+    pub by_tma: bool,
+    /// Of a sum that may be cut: this block's part, and of how many.
+    pub part: (i64, i64),
+    /// Whether the block leaves its tiles to another one, where parts are put together.
+    pub leaves: bool,
+}
+
+/// Numbers that tensors hold, and what else comes with a launch.
+const LOOKED_UP: i64 = 67;
+const SCALAR: i64 = 2;
+/// Of dims that several loops multiply.
+const MOST_WALKED: i64 = 6;
+/// Tiles that a persistent block takes.
+const MOST_UNITS: i64 = 3;
+
+/// Both roles' events: the producer's, and the consumers'.
+pub fn of(nest: &Nest, program: &Program, setting: Setting) -> [Vec<Event>; 2] {
+    let producer = program.producer.as_ref().expect("roles");
+    let mut rings = BTreeMap::new();
+    find_rings(&program.body, &mut rings);
+    find_rings(&producer.body, &mut rings);
+    [&producer.body, &program.body].map(|body| {
+        let mut role = Role { nest, program, setting, rings: &rings, names: BTreeMap::new(), events: Vec::new() };
+        role.begin();
+        role.run(body);
+        role.events
+    })
+}
+
+/// By which ring each buffer is filled.
+fn find_rings(body: &[Stmt], rings: &mut BTreeMap<SharedId, RingId>) {
+    for stmt in body {
+        if let Stmt::WaitFull(turn) | Stmt::Acquire(turn) = stmt {
+            rings.extend(turn.buffers.iter().map(|buffer| (*buffer, turn.ring)));
+        }
+        stmt.bodies().into_iter().for_each(|inner| find_rings(inner, rings));
+    }
+}
+
+#[derive(PartialEq)]
+enum Flow {
+    Next,
+    /// To the next tile.
+    Leave,
+}
+
+struct Role<'a> {
+    nest: &'a Nest,
+    program: &'a Program,
+    setting: Setting,
+    rings: &'a BTreeMap<SharedId, RingId>,
+    names: BTreeMap<String, i64>,
+    events: Vec<Event>,
+}
+
+impl Role<'_> {
+    fn begin(&mut self) {
+        let mut set = |name: &str, value: i64| self.names.insert(name.to_string(), value);
+        for counter in &self.program.counters {
+            set(counter, 0);
+        }
+        if let Some(split) = &self.program.split {
+            set(&split.part, self.setting.part.0);
+            set(&split.parts, self.setting.part.1);
+            set(&split.parts_here, self.setting.part.1);
+        }
+        set("rank", 0);
+        set("blockIdx.x", 0);
+        set("gridDim.x", 1);
+        let tiles = self.program.grid.iter().map(|grid| self.blocks(grid.axis, grid.block)).product::<i64>();
+        self.names.insert("units".into(), tiles.min(MOST_UNITS));
+        self.locate(0);
+    }
+
+    /// The tile at this position of the grid.
+    fn locate(&mut self, mut at: i64) {
+        for grid in self.program.grid.iter().rev() {
+            let blocks = self.blocks(grid.axis, grid.block).max(1);
+            let start = self.start_name(grid.axis);
+            self.names.insert(start, at % blocks * i64::from(grid.block));
+            at /= blocks;
+        }
+    }
+
+    fn run(&mut self, body: &[Stmt]) -> Flow {
+        for stmt in body {
+            if self.step(stmt) == Flow::Leave {
+                return Flow::Leave;
+            }
+        }
+        Flow::Next
+    }
+
+    fn step(&mut self, stmt: &Stmt) -> Flow {
+        match stmt {
+            Stmt::Let { name, value } => {
+                let value = self.value(value);
+                self.names.insert(name.clone(), value);
+            }
+            Stmt::Advance(counter) => *self.names.get_mut(counter).expect("a counter") += 1,
+            Stmt::Locate => self.locate(self.names["unit"]),
+            Stmt::For { var, from, until, step, body, .. } => {
+                let (mut at, until, by) = (self.value(from), self.value(until), self.value(step));
+                while at < until {
+                    self.names.insert(var.clone(), at);
+                    let leaves = self.run(body) == Flow::Leave;
+                    if leaves && body.first() != Some(&Stmt::Locate) {
+                        return Flow::Leave;
+                    }
+                    at += by;
+                }
+            }
+            Stmt::If { condition, body } if self.value(condition) != 0 => return self.run(body),
+            Stmt::Where { body, otherwise, .. } => {
+                return self.run(if self.setting.by_tma { body } else { otherwise });
+            }
+            Stmt::Panels { count, body, .. } => {
+                for panel in 0..i64::from(*count) {
+                    self.names.insert("panel".into(), panel);
+                    self.run(body);
+                }
+            }
+            Stmt::JoinParts { leaving, .. } if self.setting.leaves => {
+                self.run(leaving);
+                return Flow::Leave;
+            }
+            Stmt::Acquire(turn) => {
+                let event = Event::AwaitEmpty(self.slot(turn), self.value(&turn.phase) ^ 1);
+                self.events.push(event);
+            }
+            Stmt::WaitFull(turn) => {
+                let event = Event::AwaitFull(self.slot(turn), self.value(&turn.phase));
+                self.events.push(event);
+            }
+            Stmt::Release(turn) => self.events.push(Event::Release(self.slot(turn))),
+            Stmt::Bulk { turn, .. } | Stmt::Publish { turn, .. } => {
+                self.events.push(Event::Fill(self.slot(turn), turn.buffers.clone()));
+            }
+            Stmt::ReadPanel { shared, slot, .. } => {
+                let read = self.read(*shared, Some(slot)).map(|(slot, buffer)| Event::Read(slot, buffer));
+                self.events.extend(read);
+            }
+            Stmt::Dot(dot) => {
+                let operands = [&dot.a, &dot.b].map(|operand| match operand {
+                    Operand::Shared { shared, slot, .. } | Operand::Fragments { shared, slot } => {
+                        self.read(*shared, slot.as_ref())
+                    }
+                    Operand::Registers { .. } | Operand::Packed { .. } => None,
+                });
+                let read: Vec<_> = operands.into_iter().flatten().collect();
+                match dot.unit {
+                    MathUnit::Wgmma => self.events.push(Event::Issue(read)),
+                    _ => self.events.extend(read.into_iter().map(|(slot, buffer)| Event::Read(slot, buffer))),
+                }
+            }
+            Stmt::DotWait { pending, .. } => self.events.push(Event::Settle(*pending)),
+            _ => {}
+        }
+        Flow::Next
+    }
+
+    fn slot(&self, turn: &Turn) -> Slot {
+        Slot { ring: turn.ring, stage: self.value(&turn.slot) }
+    }
+
+    /// A buffer that a ring fills, in its slot.
+    fn read(&self, buffer: SharedId, slot: Option<&IntText>) -> Option<(Slot, SharedId)> {
+        let ring = *self.rings.get(&buffer)?;
+        Some((Slot { ring, stage: slot.map_or(0, |slot| self.value(slot)) }, buffer))
+    }
+
+    fn value(&self, text: &IntText) -> i64 {
+        let pair = |a: &IntText, b: &IntText| (self.value(a), self.value(b));
+        let by = |divisor: &Divisor| match divisor {
+            Divisor::Const(value) => *value,
+            Divisor::Param(name) => self.divisor(name),
+        };
+        match text {
+            IntText::Const(value) => *value,
+            IntText::Name(name) if self.program.params.iter().any(|param| param.name == *name) => SCALAR,
+            IntText::Name(name) => *self.names.get(name).unwrap_or_else(|| panic!("`{name}` has no value")),
+            IntText::Int(int) => self.int(int),
+            IntText::Extent(axis) => self.extent(*axis),
+            IntText::Start(axis) => self.start(*axis),
+            IntText::Limit(axis) => self.limit(*axis),
+            IntText::Add(a, b) => self.value(a) + self.value(b),
+            IntText::Sub(a, b) => self.value(a) - self.value(b),
+            IntText::Mul(a, b) => self.value(a) * self.value(b),
+            IntText::Min(a, b) => self.value(a).min(self.value(b)),
+            IntText::Max(a, b) => self.value(a).max(self.value(b)),
+            IntText::Less(a, b) => i64::from(self.value(a) < self.value(b)),
+            IntText::Share { steps, part, parts } => {
+                let (steps, part) = pair(steps, part);
+                steps * part / self.value(parts)
+            }
+            IntText::CeilDiv(a, by) => (self.value(a) + i64::from(*by) - 1).div_euclid(i64::from(*by)),
+            IntText::Rem(a, by) => self.value(a) % i64::from(*by),
+            IntText::Quotient(a, divisor) => self.value(a) / by(divisor).max(1),
+            IntText::Remainder(a, divisor) => self.value(a) % by(divisor).max(1),
+        }
+    }
+
+    fn int(&self, int: &Int) -> i64 {
+        match int {
+            Int::Const(value) => *value,
+            Int::Dim(dim) => self.dim(*dim),
+            Int::Scalar(_) => SCALAR,
+            Int::Axis(axis) | Int::BlockStart(axis) => self.start(*axis),
+            Int::BlockEnd(axis) => (self.start(*axis) + self.block(*axis)).min(self.extent(*axis)),
+            Int::FlatCoord(..) => 0,
+            Int::Element(..) => LOOKED_UP,
+            Int::Binary(op, a, b) => {
+                let (a, b) = (self.int(a), self.int(b));
+                match op {
+                    IntOp::Add => a + b,
+                    IntOp::Sub => a - b,
+                    IntOp::Mul => a * b,
+                    IntOp::Div => a / b,
+                    IntOp::Rem => a % b,
+                    IntOp::Min => a.min(b),
+                    IntOp::Max => a.max(b),
+                }
+            }
+        }
+    }
+
+    /// Whether a scalar loop, or one over several dims, runs over it.
+    fn is_walked(&self, dim: DimId) -> bool {
+        self.nest.axes.iter().any(|axis| match &axis.extent {
+            Extent::Dim(over) => axis.kind == AxisKind::Each && *over == dim,
+            Extent::Flat(over) => over.contains(&dim),
+        })
+    }
+
+    fn dim(&self, dim: DimId) -> i64 {
+        let Dim { known, parts, .. } = self.nest.dim(dim);
+        match (*known, &parts[..]) {
+            (Some(size), _) => size,
+            (None, []) if self.is_walked(dim) => self.setting.size.min(MOST_WALKED),
+            (None, []) => self.setting.size,
+            (None, parts) => parts.iter().map(|part| self.dim(*part)).product(),
+        }
+    }
+
+    fn extent(&self, axis: AxisId) -> i64 {
+        match &self.nest.axis(axis).extent {
+            Extent::Dim(dim) => self.dim(*dim),
+            Extent::Flat(dims) => dims.iter().map(|dim| self.dim(*dim)).product(),
+        }
+    }
+
+    fn block(&self, axis: AxisId) -> i64 {
+        let block = self.program.blocks.iter().find(|(blocked, _)| *blocked == axis);
+        block.map_or(1, |(_, block)| i64::from(*block))
+    }
+
+    fn blocks(&self, axis: AxisId, block: u32) -> i64 {
+        (self.extent(axis) + i64::from(block) - 1) / i64::from(block)
+    }
+
+    fn start_name(&self, axis: AxisId) -> String {
+        let name = &self.program.names.axes[axis.index()];
+        match self.nest.axis(axis).kind {
+            AxisKind::Each => name.clone(),
+            AxisKind::Tiled | AxisKind::Whole => format!("{name}0"),
+        }
+    }
+
+    fn start(&self, axis: AxisId) -> i64 {
+        match self.nest.axis(axis).kind {
+            AxisKind::Whole => 0,
+            AxisKind::Each | AxisKind::Tiled => self.names[&self.start_name(axis)],
+        }
+    }
+
+    fn limit(&self, axis: AxisId) -> i64 {
+        match self.program.limited.contains(&axis) {
+            true => self.names[&format!("{}_end", self.program.names.axes[axis.index()])],
+            false => self.extent(axis),
+        }
+    }
+
+    /// What a parameter divides by.
+    fn divisor(&self, name: &str) -> i64 {
+        let param = self.program.params.iter().find(|param| param.name == name);
+        match param.map(|param| &param.arg) {
+            Some(Arg::DivideByDims(dims)) => dims.iter().map(|dim| self.dim(DimId(*dim as u32))).product(),
+            Some(Arg::DivideByBlocks(grid)) => {
+                let extent = grid.dims.iter().map(|dim| self.dim(DimId(*dim as u32))).product::<i64>();
+                (extent + i64::from(grid.block) - 1) / i64::from(grid.block)
+            }
+            _ => panic!("`{name}` divides by nothing"),
+        }
+    }
+}
