@@ -1,10 +1,10 @@
-//! What each role of a program does with its rings, step by step, for certain sizes: control flow depends on nothing that a role waits for.
+//! What a program does with shared memory, step by step, for certain sizes: control flow depends on nothing that threads wait for.
 
 use std::collections::BTreeMap;
 use tracea_compiler::nest::{AxisId, AxisKind, Dim, DimId, Extent, Int, IntOp, Nest};
 use tracea_compiler::plan::Arg;
 use tracea_compiler::program::shared::SharedId;
-use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, Program, RingId, Stmt, Turn};
+use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, Program, RingId, Scope, Stmt, Turn};
 
 /// A stage of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,21 @@ pub enum Event {
     /// Until so many products are under way.
     Settle(u32),
     Release(Slot),
+    /// Threads begin to copy what lies at these coordinates into a stage of a buffer.
+    Copy(Stage, Vec<i64>),
+    Commit,
+    /// Until at most so many groups of copies are under way.
+    Land(u32),
+    /// Threads write a tile that they hold.
+    Write(Stage),
+    /// Of all threads that hold tiles.
+    Barrier,
+    /// A product reads what it takes to have come from these coordinates.
+    Use(Stage, Vec<i64>),
 }
+
+/// A stage of a buffer that threads fill for themselves.
+pub type Stage = (SharedId, i64);
 
 /// What a launch, and the block that is looked at, come with.
 #[derive(Clone, Copy, Debug)]
@@ -48,18 +62,18 @@ const MOST_WALKED: i64 = 6;
 /// Tiles that a persistent block takes.
 const MOST_UNITS: i64 = 3;
 
+/// What all threads do, where they have no roles.
+pub fn of_all(nest: &Nest, program: &Program, setting: Setting) -> Vec<Event> {
+    Role::run_alone(nest, program, setting, &BTreeMap::new(), &program.body)
+}
+
 /// Both roles' events: the producer's, and the consumers'.
 pub fn of(nest: &Nest, program: &Program, setting: Setting) -> [Vec<Event>; 2] {
     let producer = program.producer.as_ref().expect("roles");
     let mut rings = BTreeMap::new();
     find_rings(&program.body, &mut rings);
     find_rings(&producer.body, &mut rings);
-    [&producer.body, &program.body].map(|body| {
-        let mut role = Role { nest, program, setting, rings: &rings, names: BTreeMap::new(), events: Vec::new() };
-        role.begin();
-        role.run(body);
-        role.events
-    })
+    [&producer.body, &program.body].map(|body| Role::run_alone(nest, program, setting, &rings, body))
 }
 
 /// By which ring each buffer is filled.
@@ -85,10 +99,28 @@ struct Role<'a> {
     setting: Setting,
     rings: &'a BTreeMap<SharedId, RingId>,
     names: BTreeMap<String, i64>,
+    /// Names that an inner block has given, and what they stood for before.
+    hidden: Vec<(String, Option<i64>)>,
+    /// What each buffer is filled from.
+    sources: BTreeMap<SharedId, &'a [Int]>,
     events: Vec<Event>,
 }
 
-impl Role<'_> {
+impl<'a> Role<'a> {
+    fn run_alone(
+        nest: &'a Nest,
+        program: &'a Program,
+        setting: Setting,
+        rings: &'a BTreeMap<SharedId, RingId>,
+        body: &'a [Stmt],
+    ) -> Vec<Event> {
+        let (names, hidden, sources, events) = Default::default();
+        let mut role = Role { nest, program, setting, rings, names, hidden, sources, events };
+        role.begin();
+        role.run(body);
+        role.events
+    }
+
     fn begin(&mut self) {
         let mut set = |name: &str, value: i64| self.names.insert(name.to_string(), value);
         for counter in &self.program.counters {
@@ -117,27 +149,46 @@ impl Role<'_> {
         }
     }
 
-    fn run(&mut self, body: &[Stmt]) -> Flow {
-        for stmt in body {
-            if self.step(stmt) == Flow::Leave {
-                return Flow::Leave;
-            }
+    /// A block, whose names end with it.
+    fn run(&mut self, body: &'a [Stmt]) -> Flow {
+        let outer = self.hidden.len();
+        let leaves = body.iter().any(|stmt| self.step(stmt) == Flow::Leave);
+        for (name, before) in self.hidden.split_off(outer).into_iter().rev() {
+            match before {
+                Some(value) => self.names.insert(name, value),
+                None => self.names.remove(&name),
+            };
         }
-        Flow::Next
+        if leaves { Flow::Leave } else { Flow::Next }
     }
 
-    fn step(&mut self, stmt: &Stmt) -> Flow {
+    fn name(&mut self, name: &str, value: i64) {
+        let before = self.names.insert(name.to_string(), value);
+        self.hidden.push((name.to_string(), before));
+    }
+
+    fn step(&mut self, stmt: &'a Stmt) -> Flow {
         match stmt {
             Stmt::Let { name, value } => {
                 let value = self.value(value);
-                self.names.insert(name.clone(), value);
+                self.name(name, value);
             }
+            Stmt::Copy(copy) => {
+                self.sources.insert(copy.shared, &copy.source.index);
+                let stage = (copy.shared, copy.slot.as_ref().map_or(0, |slot| self.value(slot)));
+                let event = Event::Copy(stage, self.coordinates(copy.shared));
+                self.events.push(event);
+            }
+            Stmt::Commit => self.events.push(Event::Commit),
+            Stmt::Wait(pending) => self.events.push(Event::Land(*pending)),
+            Stmt::Stage { shared, .. } => self.events.push(Event::Write((*shared, 0))),
+            Stmt::Barrier(Scope::Tile) => self.events.push(Event::Barrier),
             Stmt::Advance(counter) => *self.names.get_mut(counter).expect("a counter") += 1,
             Stmt::Locate => self.locate(self.names["unit"]),
             Stmt::For { var, from, until, step, body, .. } => {
                 let (mut at, until, by) = (self.value(from), self.value(until), self.value(step));
                 while at < until {
-                    self.names.insert(var.clone(), at);
+                    self.name(var, at);
                     let leaves = self.run(body) == Flow::Leave;
                     if leaves && body.first() != Some(&Stmt::Locate) {
                         return Flow::Leave;
@@ -151,7 +202,7 @@ impl Role<'_> {
             }
             Stmt::Panels { count, body, .. } => {
                 for panel in 0..i64::from(*count) {
-                    self.names.insert("panel".into(), panel);
+                    self.name("panel", panel);
                     self.run(body);
                 }
             }
@@ -174,6 +225,15 @@ impl Role<'_> {
             Stmt::ReadPanel { shared, slot, .. } => {
                 let read = self.read(*shared, Some(slot)).map(|(slot, buffer)| Event::Read(slot, buffer));
                 self.events.extend(read);
+            }
+            Stmt::Dot(dot) if self.program.producer.is_none() => {
+                for operand in [&dot.a, &dot.b] {
+                    if let Operand::Shared { shared, slot, .. } | Operand::Fragments { shared, slot } = operand {
+                        let stage = (*shared, slot.as_ref().map_or(0, |slot| self.value(slot)));
+                        let event = Event::Use(stage, self.coordinates(*shared));
+                        self.events.push(event);
+                    }
+                }
             }
             Stmt::Dot(dot) => {
                 let operands = [&dot.a, &dot.b].map(|operand| match operand {
@@ -202,6 +262,12 @@ impl Role<'_> {
     fn read(&self, buffer: SharedId, slot: Option<&IntText>) -> Option<(Slot, SharedId)> {
         let ring = *self.rings.get(&buffer)?;
         Some((Slot { ring, stage: slot.map_or(0, |slot| self.value(slot)) }, buffer))
+    }
+
+    /// Where the buffer's source lies now; nowhere for what threads write.
+    fn coordinates(&self, buffer: SharedId) -> Vec<i64> {
+        let source = self.sources.get(&buffer);
+        source.into_iter().flat_map(|index| index.iter().map(|int| self.int(int))).collect()
     }
 
     fn value(&self, text: &IntText) -> i64 {
@@ -242,7 +308,7 @@ impl Role<'_> {
             Int::Scalar(_) => SCALAR,
             Int::Axis(axis) | Int::BlockStart(axis) => self.start(*axis),
             Int::BlockEnd(axis) => (self.start(*axis) + self.block(*axis)).min(self.extent(*axis)),
-            Int::FlatCoord(..) => 0,
+            Int::FlatCoord(axis, part) => self.component(*axis, *part),
             Int::Element(..) => LOOKED_UP,
             Int::Binary(op, a, b) => {
                 let (a, b) = (self.int(a), self.int(b));
@@ -250,8 +316,8 @@ impl Role<'_> {
                     IntOp::Add => a + b,
                     IntOp::Sub => a - b,
                     IntOp::Mul => a * b,
-                    IntOp::Div => a / b,
-                    IntOp::Rem => a % b,
+                    IntOp::Div => a.checked_div(b).unwrap_or(0),
+                    IntOp::Rem => a.checked_rem(b).unwrap_or(0),
                     IntOp::Min => a.min(b),
                     IntOp::Max => a.max(b),
                 }
@@ -282,6 +348,14 @@ impl Role<'_> {
             Extent::Dim(dim) => self.dim(*dim),
             Extent::Flat(dims) => dims.iter().map(|dim| self.dim(*dim)).product(),
         }
+    }
+
+    /// Of the first element of a flat axis' block.
+    fn component(&self, axis: AxisId, part: usize) -> i64 {
+        let Extent::Flat(dims) = &self.nest.axis(axis).extent else { return 0 };
+        let inner = dims[part + 1..].iter().map(|dim| self.dim(*dim)).product::<i64>();
+        let along = self.start(axis) / inner.max(1);
+        if part == 0 { along } else { along % self.dim(dims[part]).max(1) }
     }
 
     fn block(&self, axis: AxisId) -> i64 {

@@ -1,12 +1,9 @@
 //! The rings of every kernel that has roles, played out: nobody waits for ever, nothing is read before it has come or given back while it is
 //! read, nothing is filled that has not been given back, and each block leaves its rings as they were.
 
-mod kernels;
-mod trace;
-
-use kernels::Kernel;
+use crate::kernels::{self, Kernel};
+use crate::trace::{self, Event, Setting, Slot};
 use std::collections::BTreeMap;
-use trace::{Event, Setting, Slot};
 use tracea_compiler::lower::Lowered;
 use tracea_compiler::program::Program;
 use tracea_compiler::program::shared::SharedId;
@@ -58,6 +55,8 @@ impl<'a> Play<'a> {
                 }
                 self.under_way.push(operands);
             }
+            // What threads of one role do between them.
+            Event::Copy(..) | Event::Commit | Event::Land(_) | Event::Write(_) | Event::Barrier | Event::Use(..) => {}
             Event::Settle(pending) => {
                 let over = self.under_way.len().saturating_sub(*pending as usize);
                 self.under_way.drain(..over);
@@ -179,10 +178,10 @@ fn what_is_left_out_is_noticed() {
                     *round += 1;
                     *round > 1
                 }
-                Event::Read(..) | Event::Issue(_) => false,
+                Event::AwaitFull(..) | Event::Fill(..) | Event::Release(_) => true,
                 // The next one settles more, and nothing is given back before.
                 Event::Settle(_) => matches!(events.get(at + 1), Some(Event::Release(_))),
-                Event::AwaitFull(..) | Event::Fill(..) | Event::Release(_) => true,
+                _ => false,
             };
             let mut without = roles.clone();
             without[role].remove(at);
