@@ -15,6 +15,7 @@ mod expr;
 mod infer;
 mod instance;
 mod int;
+mod late;
 mod load_store;
 mod mentioned;
 mod method;

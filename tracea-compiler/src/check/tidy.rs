@@ -23,6 +23,7 @@ impl Checker<'_> {
         let mut block = self.blocks.pop().unwrap_or_default();
         let aliases = self.aliases(&mut block);
         let needed = self.needed(&block, &aliases);
+        self.load_late(&mut block, &aliases, &needed);
         let axes = self.axis_numbers();
         if !self.failure.is_empty() {
             return None;
@@ -98,7 +99,7 @@ impl Checker<'_> {
     }
 }
 
-fn resolve(aliases: &BTreeMap<ValueId, ValueId>, value: ValueId) -> ValueId {
+pub fn resolve(aliases: &BTreeMap<ValueId, ValueId>, value: ValueId) -> ValueId {
     aliases.get(&value).map_or(value, |next| resolve(aliases, *next))
 }
 
@@ -152,7 +153,7 @@ impl Needed<'_> {
     }
 }
 
-fn operands(op: &Op) -> Vec<ValueId> {
+pub fn operands(op: &Op) -> Vec<ValueId> {
     match op {
         Op::Fill(_)
         | Op::Scalar(_)
