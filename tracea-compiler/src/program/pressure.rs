@@ -200,7 +200,11 @@ impl Values<'_> {
             Stmt::DealParts { .. } => 0,
             _ => 0,
         };
-        *peak = (*peak).max(during.iter().map(|var| self.size(*var)).sum::<u32>() + fragments);
+        let held: u32 = match stmt {
+            Stmt::Dot(_) | Stmt::DotWait { .. } => during.iter().map(|var| self.held(*var)).sum(),
+            _ => during.iter().map(|var| self.size(*var)).sum(),
+        };
+        *peak = (*peak).max(held + fragments);
         if let Stmt::Declare(var) | Stmt::DeclareOperand(var) = stmt {
             live.remove(var);
         } else if let (
@@ -215,6 +219,15 @@ impl Values<'_> {
             live.remove(&var);
         }
         live.extend(reads);
+    }
+
+    /// While a product is under way: what was loaded before it is all there.
+    fn held(&self, id: VarId) -> u32 {
+        let var = self.program.var(id);
+        match (var.domain, var.ty) {
+            (Domain::Cols(layout), Scalar::Float | Scalar::Int) => self.program.layout(layout).col_size(),
+            _ => self.size(id),
+        }
     }
 
     fn size(&self, id: VarId) -> u32 {
@@ -374,6 +387,30 @@ mod tests {
             y[i] = total;
         });
         assert_eq!(with_first, alone + 8);
+    }
+
+    #[test]
+    fn a_slice_that_waits_for_a_product_is_held_in_full() {
+        let of = |distance: proc_macro2::TokenStream| {
+            peak(&program(quote! {
+                #[schedule(sm_90a, i = 128, j = 256, stages = 3, consumers = 2)]
+                fn density<M: Dim, N: Dim>(
+                    x: &Tensor<f16, (M, Const<64>)>, w: &Tensor<f16, (N, Const<64>)>, ww: &Tensor<f32, (N,)>, y: &mut Tensor<f32, (M,)>,
+                ) {
+                    tile!(for i in M {
+                        let mut sum = zeros::<f32>(i);
+                        tile!(for j in N { sum += #distance.exp().row_sum(); });
+                        y[i] = sum;
+                    });
+                }
+            }))
+        };
+        let (before, after) = (
+            of(quote!((ww[j] - dot(x[(i, ..)], w[(j, ..)].t())))),
+            of(quote!((dot(x[(i, ..)], w[(j, ..)].t()) - ww[j]))),
+        );
+        // Of 64 numbers, which are otherwise read where they are needed.
+        assert_eq!(before, after + 32);
     }
 
     #[test]
