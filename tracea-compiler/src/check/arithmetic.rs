@@ -362,7 +362,20 @@ fn fold(op: BinaryOp, a: f64, b: f64) -> f64 {
         BinaryOp::BitAnd => f64::from(a as i32 & b as i32),
         BinaryOp::BitOr => f64::from(a as i32 | b as i32),
         BinaryOp::BitXor => f64::from(a as i32 ^ b as i32),
-        BinaryOp::Shl => f64::from((a as i32).wrapping_shl(b as u32)),
-        BinaryOp::Shr => f64::from((a as i32).wrapping_shr(b as u32)),
+        BinaryOp::Shl => f64::from((a as i32).wrapping_shl(b as i32 as u32)),
+        BinaryOp::Shr => f64::from((a as i32).wrapping_shr(b as i32 as u32)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BinaryOp, fold};
+
+    #[test]
+    fn constants_are_shifted_as_tiles_are() {
+        assert_eq!(fold(BinaryOp::Shl, 1.0, 33.0), 2.0);
+        assert_eq!(fold(BinaryOp::Shl, 1.0, -1.0), f64::from(i32::MIN));
+        assert_eq!(fold(BinaryOp::Shr, -8.0, 1.0), -4.0);
+        assert_eq!(fold(BinaryOp::BitXor, -1.0, 5.0), -6.0);
     }
 }
