@@ -18,16 +18,12 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();
     let mut portfolio = Vec::new();
-    let one_row = schedule::variants::by_merged_axes(&laid.nest, &facts, &narrower);
-    let may_be_one_row = one_row.is_some();
-    if let Some(one_row) = one_row {
+    if let Some(one_row) = schedule::variants::by_merged_axes(&laid.nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, one_row)?);
     }
     portfolio.push(first);
-    if !may_be_one_row && skew::find(&laid.nest, &facts, None).is_none() {
-        for narrow in schedule::variants::by_narrow_tiles(&laid.nest, &facts, &narrower) {
-            portfolio.push(fit(&laid, &facts, narrow)?);
-        }
+    for narrow in schedule::variants::by_narrow_tiles(&laid.nest, &facts, &narrower) {
+        portfolio.push(fit(&laid, &facts, narrow)?);
     }
     for long in schedule::variants::by_long_rows(&laid.nest, &facts, &narrower) {
         portfolio.push(fit(&laid, &facts, long)?);

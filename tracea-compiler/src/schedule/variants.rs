@@ -63,10 +63,12 @@ pub fn by_merged_axes(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option
     Some(merged)
 }
 
-/// The same kernel by tiles of fewer columns and more rows, for tensors whose rows are short, where a tile has both.
+/// The same kernel by tiles of fewer columns and more rows, for tensors whose rows are short, where a tile has both. Rows that may be taken
+/// as one are not short, and those that begin anywhere have schedules of their own.
 pub fn by_narrow_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     const WIDTHS: [u32; 2] = [64, 32];
-    if !facts.dots.is_empty() {
+    let is_long = || by_merged_axes(nest, facts, schedule).is_some() || skew::find(nest, facts, None).is_some();
+    if !facts.dots.is_empty() || is_long() {
         return Vec::new();
     }
     let roles = roles(nest, facts);
