@@ -17,11 +17,11 @@
 //! everything that a ring is used for, so that no loop has to drain one.
 
 use super::Lowering;
-use super::analysis::OperandSource;
+use super::analysis::{OperandSource, inner_sum};
 use super::loops::{Level, Resident};
 use super::rings::{Count, Group, Site, SiteKey};
 use crate::nest::{AxisId, Block, Dtype, Loop, Op, Stmt as NestStmt, ValueId};
-use crate::program::{BulkCopy, BulkForm, IntText, Ring, RingId, Stmt, VarId};
+use crate::program::{BulkCopy, BulkForm, IntText, Premise, Ring, RingId, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
 /// Whose statements a walk over the nest writes.
@@ -33,65 +33,133 @@ pub enum Role {
     Producer,
 }
 
+/// Operands that the same dots read first and last.
+struct Together {
+    operands: Vec<(Resident, Dtype)>,
+    first: ValueId,
+    last: ValueId,
+}
+
 impl Lowering<'_> {
-    /// Groups a loop's operands into rings and makes their buffers.
+    /// Groups a loop's operands into rings, and makes their buffers or takes those of a loop before.
     fn open_site(&mut self, key: SiteKey, dots: &[ValueId], fed: Vec<(Resident, Dtype)>, axes: &[AxisId]) -> Site {
+        let (mut fixed, mut moving): (Vec<Together>, Vec<Together>) = (Vec::new(), Vec::new());
+        for (operand, dtype) in fed {
+            let readers: Vec<ValueId> = dots.iter().copied().filter(|dot| self.reads(*dot, &operand)).collect();
+            let (Some(first), Some(last)) = (readers.first().copied(), readers.last().copied()) else { continue };
+            let groups = if self.moves(&operand, axes) { &mut moving } else { &mut fixed };
+            match groups.iter_mut().find(|group| (group.first, group.last) == (first, last)) {
+                Some(group) => group.operands.push((operand, dtype)),
+                None => groups.push(Together { operands: vec![(operand, dtype)], first, last }),
+            }
+        }
         let stem = match key {
             SiteKey::Loop(axis) => self.names.axis(axis).to_string(),
             SiteKey::Dot(_) => "once".to_string(),
         };
-        let counter = self.names.fresh(&format!("{stem}_count"));
-        let steps = Count::steps(counter, self.schedule.stages, "slot", "phase");
         let visits = Count::visits(self.names.fresh(&format!("{stem}_visits")));
-        let (mut fixed, mut moving): (Vec<Group>, Vec<Group>) = (Vec::new(), Vec::new());
-        for (mut operand, dtype) in fed {
-            let readers: Vec<ValueId> = dots.iter().copied().filter(|dot| self.reads(*dot, &operand)).collect();
-            let (Some(first), Some(last)) = (readers.first().copied(), readers.last().copied()) else { continue };
-            let moves = self.moves(&operand, axes);
-            let (suffix, count, groups) =
-                if moves { ("ring", &steps, &mut moving) } else { ("shared", &visits, &mut fixed) };
-            self.make_buffer(&mut operand, dtype, count.stages, suffix);
-            match groups.iter_mut().find(|group| (group.first, group.last) == (first, last)) {
-                Some(group) => group.operands.push(operand),
-                None => {
-                    let ring = RingId(self.program.rings.len() as u32);
-                    let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&operand)));
-                    self.promise("SYNCS");
-                    self.program.rings.push(Ring { name, stages: count.stages, bulk: None, joint: false });
-                    groups.push(Group { ring, operands: vec![operand], count: count.clone(), first, last });
-                }
-            }
-        }
+        let fixed = self.make_rings(fixed, &visits, "shared");
         // What passes by one ring alone is counted for that ring alone.
-        if moving.len() > 1 && (!self.epilogues.is_empty() || self.may_be_shifted(dots)) {
-            for group in &mut moving {
-                let stem = self.tensor_of(&group.operands[0]);
-                let [counter, slot, phase] =
-                    ["count", "slot", "phase"].map(|suffix| self.names.fresh(&format!("{stem}_{suffix}")));
-                group.count = Count::steps(counter, steps.stages, &slot, &phase);
+        let apart = moving.len() > 1 && (!self.epilogues.is_empty() || self.may_be_shifted(dots));
+        let moving = match self.ring_of_before(&moving, apart) {
+            Some(before) => self.pass_by(&before, moving),
+            None => {
+                let counter = self.names.fresh(&format!("{stem}_count"));
+                let steps = Count::steps(counter, self.schedule.stages, "slot", "phase");
+                let mut made = self.make_rings(moving, &steps, "ring");
+                if apart {
+                    for group in &mut made {
+                        let stem = self.tensor_of(&group.operands[0]);
+                        let [counter, slot, phase] =
+                            ["count", "slot", "phase"].map(|suffix| self.names.fresh(&format!("{stem}_{suffix}")));
+                        group.count = Count::steps(counter, steps.stages, &slot, &phase);
+                    }
+                }
+                self.program.counters.extend(Count::of(&made).iter().map(|count| count.counter().to_string()));
+                made
             }
-        }
-        for group in &mut moving {
-            let Group { operands, count, .. } = group;
+        };
+        self.program.counters.extend(Count::of(&fixed).iter().map(|count| count.counter().to_string()));
+        let mut site = Site { key, fixed, moving };
+        for Group { operands, count, .. } in &mut site.moving {
             operands.iter_mut().for_each(|operand| operand.slot = Some(count.slot.clone()));
         }
-        for group in moving.iter().chain(&fixed) {
+        for group in site.moving.iter().chain(&site.fixed) {
             self.require_bulk(group);
         }
-        let used = Count::of(&moving).into_iter().chain(Count::of(&fixed));
-        self.program.counters.extend(used.map(|count| count.counter().to_string()));
-        Site { key, fixed, moving }
+        site
     }
 
-    /// The condition under which TMA fills the group's ring.
-    fn require_bulk(&mut self, group: &Group) {
-        if let Some(premises) = self.bulk_premises(group) {
-            let ring = &self.program.rings[group.ring.0 as usize];
-            let condition = self.program.require(&format!("{}_BULK", ring.name.to_uppercase()), premises);
-            let joint = group.operands.iter().any(|operand| self.is_joint(operand));
-            let ring = &mut self.program.rings[group.ring.0 as usize];
-            (ring.bulk, ring.joint) = (Some(condition), joint);
+    fn make_rings(&mut self, groups: Vec<Together>, count: &Count, suffix: &str) -> Vec<Group> {
+        let mut made = Vec::new();
+        for Together { operands, first, last } in groups {
+            let mut kept = Vec::new();
+            for (mut operand, dtype) in operands {
+                self.make_buffer(&mut operand, dtype, count.stages, suffix);
+                kept.push(operand);
+            }
+            let ring = RingId(self.program.rings.len() as u32);
+            let name = self.names.fresh(&format!("{}_ready", self.tensor_of(&kept[0])));
+            self.promise("SYNCS");
+            self.program.rings.push(Ring { name, stages: count.stages, bulk: None, joint: false });
+            made.push(Group { ring, operands: kept, count: count.clone(), first, last });
         }
+        made
+    }
+
+    /// The groups of a loop before whose tiles are the same in number, type and size: these may pass by its rings, one after the other.
+    fn ring_of_before(&self, groups: &[Together], apart: bool) -> Option<Vec<Group>> {
+        let alike = |(operand, dtype): &(Resident, Dtype), before: &Resident| {
+            let block = |axis: AxisId| self.schedule.blocks[axis.index()].unwrap_or(1);
+            let shared = self.program.shared(before.shared);
+            let here = Resident { shared: before.shared, ..operand.clone() };
+            let narrowed_by = |resident: &Resident| inner_sum(self.nest, self.facts, resident.cols);
+            (shared.dtype, shared.rows, shared.cols) == (*dtype, block(operand.rows), block(operand.cols))
+                && narrowed_by(operand) == narrowed_by(before)
+                && self.is_joint(&here) == self.is_joint(before)
+        };
+        let fits = |site: &&Site| {
+            site.moving.len() == groups.len()
+                && (Count::of(&site.moving).len() > 1) == apart
+                && site.moving.iter().zip(groups).all(|(before, group)| {
+                    before.operands.len() == group.operands.len()
+                        && group.operands.iter().zip(&before.operands).all(|(operand, before)| alike(operand, before))
+                        && self.bulk_premises(&self.pass(before, group)).is_some()
+                            == self.program.ring(before.ring).bulk.is_some()
+                })
+        };
+        self.sites.iter().find(fits).map(|site| site.moving.clone()).filter(|groups| !groups.is_empty())
+    }
+
+    fn pass_by(&self, before: &[Group], groups: Vec<Together>) -> Vec<Group> {
+        before.iter().zip(&groups).map(|(before, group)| self.pass(before, group)).collect()
+    }
+
+    fn pass(&self, before: &Group, group: &Together) -> Group {
+        let place = |(operand, before): (&(Resident, Dtype), &Resident)| Resident {
+            shared: before.shared,
+            ..operand.0.clone()
+        };
+        let operands = group.operands.iter().zip(&before.operands).map(place).collect();
+        Group { ring: before.ring, operands, count: before.count.clone(), first: group.first, last: group.last }
+    }
+
+    /// The condition under which TMA fills the group's ring, also with what passes by it before.
+    fn require_bulk(&mut self, group: &Group) {
+        let Some(premises) = self.bulk_premises(group) else { return };
+        let joint = group.operands.iter().any(|operand| self.is_joint(operand));
+        let Ring { name, bulk, .. } = self.program.ring(group.ring);
+        let condition = match *bulk {
+            Some(condition) => {
+                let all = &mut self.program.conditions[condition.0 as usize].all;
+                let more: Vec<Premise> = premises.into_iter().filter(|premise| !all.contains(premise)).collect();
+                all.extend(more);
+                condition
+            }
+            None => self.program.require(&format!("{}_BULK", name.to_uppercase()), premises),
+        };
+        let ring = &mut self.program.rings[group.ring.0 as usize];
+        (ring.bulk, ring.joint) = (Some(condition), joint);
     }
 
     fn tensor_of(&self, operand: &Resident) -> String {

@@ -610,3 +610,68 @@ pub fn wide_bias<M: Dim, N: Dim, K: Dim>(
         c[(i, j)] = acc + 1.0;
     });
 }
+
+#[kernel]
+pub fn gru_cell<M: Dim, N: Dim, K: Dim>(
+    x: &Tensor<f16, (M, K)>,
+    h: &Tensor<f16, (M, N)>,
+    w: &Tensor<f16, (Const<3>, N, K)>,
+    u: &Tensor<f16, (Const<3>, N, N)>,
+    h_new: &mut Tensor<f16, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut r = zeros::<f32>((i, j));
+        let mut z = zeros::<f32>((i, j));
+        let mut n = zeros::<f32>((i, j));
+        let mut hn = zeros::<f32>((i, j));
+        tile!(for k in K {
+            r += dot(x[(i, k)], w[(0, j, k)].t());
+            z += dot(x[(i, k)], w[(1, j, k)].t());
+            n += dot(x[(i, k)], w[(2, j, k)].t());
+        });
+        tile!(for k in N {
+            r += dot(h[(i, k)], u[(0, j, k)].t());
+            z += dot(h[(i, k)], u[(1, j, k)].t());
+            hn += dot(h[(i, k)], u[(2, j, k)].t());
+        });
+        let update = z.map(sigmoid);
+        let new = (n + r.map(sigmoid) * hn).tanh();
+        h_new[(i, j)] = ((1.0 - update) * new + update * h[(i, j)].to::<f32>()).to();
+    });
+}
+
+#[kernel]
+pub fn two_sources<B: Dim, S: Dim, T: Dim, U: Dim>(
+    q: &Tensor<f16, (B, S, Const<64>)>,
+    k: &Tensor<f16, (B, T, Const<64>)>,
+    v: &Tensor<f16, (B, T, Const<64>)>,
+    k2: &Tensor<f16, (B, U, Const<64>)>,
+    v2: &Tensor<f16, (B, U, Const<64>)>,
+    o: &mut Tensor<f16, (B, S, Const<64>)>,
+    scale: f32,
+) {
+    tile!(for (b, i) in (each(B), S) {
+        let mut m = full::<f32>(i, f32::NEG_INFINITY);
+        let mut l = zeros::<f32>(i);
+        let mut acc = zeros::<f32>((i, ..));
+        tile!(for j in T {
+            let s = dot(q[(b, i, ..)], k[(b, j, ..)].t()) * scale;
+            let m_new = m.max(s.row_max());
+            let p = (s - m_new).exp();
+            let fade = (m - m_new).exp();
+            l = l * fade + p.row_sum();
+            acc = acc * fade + dot(p.to::<f16>(), v[(b, j, ..)]);
+            m = m_new;
+        });
+        tile!(for j in U {
+            let s = dot(q[(b, i, ..)], k2[(b, j, ..)].t()) * scale;
+            let m_new = m.max(s.row_max());
+            let p = (s - m_new).exp();
+            let fade = (m - m_new).exp();
+            l = l * fade + p.row_sum();
+            acc = acc * fade + dot(p.to::<f16>(), v2[(b, j, ..)]);
+            m = m_new;
+        });
+        o[(b, i, ..)] = (acc / l).to();
+    });
+}
