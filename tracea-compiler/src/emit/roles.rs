@@ -2,7 +2,7 @@
 
 use super::int_text::sum;
 use super::{Emitter, tile_name};
-use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Producer, Turn};
+use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Producer, RoleRegisters, Turn};
 
 impl Emitter<'_> {
     /// Barriers ready, then each role's own statements.
@@ -52,16 +52,19 @@ impl Emitter<'_> {
         }
         self.out.line("if (threadIdx.x >= THREADS) {");
         self.out.indent();
-        self.out.line(format!("setmaxnreg_dec<{}>();", producer.registers));
-        let alone = producer.alone.as_ref().map(|all| {
-            let all: Vec<&str> = all.iter().map(|condition| program.condition(*condition).name.as_str()).collect();
-            all.join(" && ")
-        });
+        let registers = |of: fn(RoleRegisters) -> u32| match producer.alone {
+            Some(alone) if alone.registers != producer.registers => {
+                let name = &program.condition(alone.condition).name;
+                format!("{name} ? {} : {}", of(alone.registers), of(producer.registers))
+            }
+            _ => of(producer.registers).to_string(),
+        };
+        self.out.line(format!("setmaxnreg_dec<{}>();", registers(|of| of.producer)));
+        let alone = producer.alone.map(|alone| program.condition(alone.condition).name.as_str());
         match alone {
             // All threads meet those of the other blocks at the end.
             Some(alone) if program.cluster.is_some() => {
-                let others = if alone.contains(' ') { format!("!({alone})") } else { format!("!{alone}") };
-                self.block(format!("if (threadIdx.x == THREADS || {others})"), &producer.body);
+                self.block(format!("if (threadIdx.x == THREADS || !{alone})"), &producer.body);
             }
             Some(alone) => {
                 self.out.line(format!("if constexpr ({alone}) {{"));
@@ -77,7 +80,7 @@ impl Emitter<'_> {
         self.out.line("} else {");
         self.out.indent();
         self.prefetch("threadIdx.x == 0", &stores);
-        self.out.line(format!("setmaxnreg_inc<{}>();", producer.consumer_registers));
+        self.out.line(format!("setmaxnreg_inc<{}>();", registers(|of| of.consumer)));
         self.stmts(&program.body);
         self.out.dedent();
         self.out.line("}");

@@ -65,7 +65,7 @@ mod windows;
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
 use crate::plan::Cost;
 use crate::program::shared::{self, SharedId};
-use crate::program::{self, PingPong, Producer, Program, Stmt, VarId, order, pressure};
+use crate::program::{self, Alone, PingPong, Producer, Program, Stmt, VarId, order, pressure};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::{Facts, steps_are_alike};
@@ -151,7 +151,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         (producing.sites, producing.fetches) = (sites, fetches);
         producing.produce(&nest.body)?;
         scratch = scratch.max(producing.scratch);
-        let (registers, consumer_registers) = schedule.role_registers();
+        let registers = schedule.role_registers();
         let mut body = producing.out;
         program = producing.program;
         if steps_are_alike(&nest.body) {
@@ -160,7 +160,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             let unit = std::mem::take(&mut program.body);
             // The assembler wants what two blocks share within what threads have at launch.
             let registers = match schedule.resident {
-                1 => consumer_registers,
+                1 => registers.consumer,
                 resident => pressure::at_launch(program.threads + schedule::PRODUCER_THREADS, resident),
             };
             program.body = vec![unit_loop(dealing::deal(&mut program, unit, registers))];
@@ -175,7 +175,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         let threads = schedule::PRODUCER_THREADS;
         // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers, or where it
         // keeps the parts of elements' places too.
-        let rows_at_a_time = match registers {
+        let rows_at_a_time = match registers.producer {
             ..=32 => 2,
             _ if schedule.resident > 1 => 4,
             _ => 8,
@@ -185,12 +185,11 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         if program.rings.is_empty() {
             body.clear();
         }
-        let bulk = program.rings.iter().map(|ring| ring.bulk);
-        let alone = bulk.collect::<Option<Vec<_>>>().filter(|all| !all.is_empty());
+        let by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
+        let alone = program.all_by_tma().map(|condition| Alone { condition, registers: by_tma });
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
         let gathered_at_a_time = if gathered > 1 { rows_at_a_time } else { 2 * rows_at_a_time };
-        program.producer =
-            Some(Producer { threads, registers, consumer_registers, rows_at_a_time, gathered_at_a_time, alone, body });
+        program.producer = Some(Producer { threads, registers, rows_at_a_time, gathered_at_a_time, alone, body });
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring

@@ -102,6 +102,17 @@ impl Program {
         ConditionId(at as u32)
     }
 
+    /// The condition under which TMA fills all rings, where it may.
+    pub fn all_by_tma(&mut self) -> Option<ConditionId> {
+        let mut all: Vec<ConditionId> = self.rings.iter().map(|ring| ring.bulk).collect::<Option<_>>()?;
+        all.dedup();
+        match all[..] {
+            [] => None,
+            [one] => Some(one),
+            _ => Some(self.require("ALL_BY_TMA", all.into_iter().map(Premise::Condition).collect())),
+        }
+    }
+
     /// Whether a store reads the map.
     pub fn is_stored_by(&self, map: &str) -> bool {
         fn walk(stmts: &[Stmt], map: &str) -> bool {

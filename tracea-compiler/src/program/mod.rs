@@ -24,7 +24,7 @@ pub use dot::{Dot, Major, MathUnit, Operand};
 pub use int_text::{Divisor, IntText};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
-pub use roles::{PingPong, Producer, Ring, RingId, Turn};
+pub use roles::{Alone, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
 use shared::{Shared, SharedId};
 pub use split::{Part, Split, WholeTiles};
 

@@ -7,16 +7,28 @@ use super::{ConditionId, IntText, Stmt};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Producer {
     pub threads: u32,
-    /// Registers a thread of each role, for `setmaxnreg`.
-    pub registers: u32,
-    pub consumer_registers: u32,
+    pub registers: RoleRegisters,
     /// Rows that a thread copies at a time, where it copies by itself: their addresses take registers.
     pub rows_at_a_time: u32,
     /// The same of elements that come by themselves, by parts of their places.
     pub gathered_at_a_time: u32,
-    /// Where all of these hold, one thread makes all copies and the others leave; `None` where some are threads' in any case.
-    pub alone: Option<Vec<ConditionId>>,
+    /// Where this holds, one thread makes all copies and the others leave; `None` where some are threads' in any case.
+    pub alone: Option<Alone>,
     pub body: Vec<Stmt>,
+}
+
+/// Of a thread of each role, for `setmaxnreg`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleRegisters {
+    pub producer: u32,
+    pub consumer: u32,
+}
+
+/// TMA fills all rings, so that the producer needs few registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alone {
+    pub condition: ConditionId,
+    pub registers: RoleRegisters,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

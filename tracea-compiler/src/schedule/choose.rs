@@ -331,7 +331,7 @@ pub fn registers_of(schedule: &Schedule) -> u32 {
     const OTHERS: u32 = 28;
     let most = registers(schedule.target);
     match schedule.target.pipeline {
-        Pipeline::WarpRoles if schedule.resident == 1 => most.min(schedule.role_registers().1 - OTHERS),
+        Pipeline::WarpRoles if schedule.resident == 1 => most.min(schedule.role_registers().consumer - OTHERS),
         _ => most,
     }
 }

@@ -10,7 +10,7 @@ pub mod variants;
 
 use crate::lower::analysis::{DotFact, Facts, OperandSource, operand_only, untransposed};
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, Op};
-use crate::program::Major;
+use crate::program::{Major, RoleRegisters};
 use spec::{ScheduleOption, ScheduleSpec};
 use target::{Pipeline, Target};
 
@@ -67,13 +67,25 @@ pub const WARPGROUP: u32 = 128;
 impl Schedule {
     /// Registers a thread of the producer and of the consumers: a warpgroup's share of a block's part of the register file,
     /// moved by `setmaxnreg` to those who hold accumulators.
-    pub fn role_registers(&self) -> (u32, u32) {
-        match (self.threads() / WARPGROUP, self.resident) {
+    pub fn role_registers(&self) -> RoleRegisters {
+        let (producer, consumer) = match (self.threads() / WARPGROUP, self.resident) {
             (1, 1) => (152, 248),
             (1, _) => (72, 184),
             (2, 1) => (88, 208),
             (2, _) => (48, 96),
             _ => (32, 160),
+        };
+        RoleRegisters { producer, consumer }
+    }
+
+    /// The same where the producer leaves all copies to TMA: what it gives up is for consumers whose `tiles` would have them spill.
+    pub fn role_registers_by_tma(&self, tiles: u32) -> RoleRegisters {
+        /// What the assembler was seen to want beside tiles. With room for more it moves loads ahead, which made attention slower.
+        const BESIDE_TILES: u32 = 40;
+        let usual = self.role_registers();
+        match (self.threads() / WARPGROUP, self.resident) {
+            (2, 1) if tiles + BESIDE_TILES > usual.consumer => RoleRegisters { producer: 40, consumer: 232 },
+            _ => usual,
         }
     }
 
