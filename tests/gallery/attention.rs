@@ -486,10 +486,13 @@ pub fn subjects() -> Vec<Subject> {
     let packed = Subject::new("attention_packed", PACKED, |setting, visit| {
         let [batch, longest, rows] = setting.sizes()?;
         let (q, q_values) = setting.input::<f16, _>((batch, longest, Const::<64>))?;
-        let (k, k_values) = setting.input::<f16, _>((rows, Const::<64>))?;
-        let (v, v_values) = setting.input::<f16, _>((rows, Const::<64>))?;
         let (length, lengths) = setting.integers((batch,), 0..longest.min(rows) as i32 + 1)?;
         let (start, starts) = setting.integers((batch,), 0..rows.saturating_sub(longest) as i32 + 1)?;
+        // What is in no sequence is no number.
+        let sequences = || starts.values.iter().zip(&lengths.values);
+        let is_read = |row: usize| sequences().any(|(start, length)| (*start..start + length).contains(&(row as f64)));
+        let (k, k_values) = setting.input_in_rows::<f16, _>((rows, Const::<64>), is_read)?;
+        let (v, v_values) = setting.input_in_rows::<f16, _>((rows, Const::<64>), is_read)?;
         let mut o = setting.output::<f16, _>((batch, longest, Const::<64>))?;
         let scale = 0.125;
         visit(attention_packed(

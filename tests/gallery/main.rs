@@ -11,6 +11,7 @@ mod batched;
 mod broadcast;
 #[path = "../kernels/case.rs"]
 mod case;
+mod columns;
 mod conv;
 mod covariance;
 #[path = "../kernels/cpu.rs"]
@@ -65,6 +66,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(attention_backward::subjects());
     all.extend(batched::subjects());
     all.extend(broadcast::subjects());
+    all.extend(columns::subjects());
     all.extend(conv::subjects());
     all.extend(covariance::subjects());
     all.extend(dequantised::subjects());

@@ -126,9 +126,20 @@ impl<'d> Setting<'d> {
 
     /// Normally distributed.
     pub fn input<T: Number, I: IntoShape>(&self, shape: I) -> Result<(Stored<T, I>, Array), Failed> {
+        self.input_in_rows(shape, |_| true)
+    }
+
+    /// The same in rows that are read; NaN in the others.
+    pub fn input_in_rows<T: Number, I: IntoShape>(
+        &self,
+        shape: I,
+        is_read: impl Fn(usize) -> bool,
+    ) -> Result<(Stored<T, I>, Array), Failed> {
         let random = &mut *self.random.borrow_mut();
         let sizes = shape.sizes();
-        let numbers: Vec<T> = (0..sizes.iter().product()).map(|_| T::of(StandardNormal.sample(random))).collect();
+        let columns = sizes.last().map_or(1, |columns| (*columns).max(1));
+        let number = |at: usize| if is_read(at / columns) { StandardNormal.sample(random) } else { f32::NAN };
+        let numbers: Vec<T> = (0..sizes.iter().product()).map(number).map(T::of).collect();
         let values = numbers.iter().map(|number| number.read()).collect();
         Ok((self.store(shape, &numbers, T::of(f32::NAN))?, Array { sizes, values }))
     }

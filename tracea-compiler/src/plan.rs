@@ -45,6 +45,8 @@ pub struct Variant {
     /// Tensors whose alignment is baked in: `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case), the largest of 16, 8, 4, 2, 1 that divides the
     /// base address and every stride but the last, in bytes.
     pub aligned: Vec<usize>,
+    /// Numbers of elements that count as addresses of a tensor too: rows of tiles begin or end so far within its rows.
+    pub columns: Vec<Columns>,
     /// Whether the end of the last axis counts as an address too.
     pub whole_vectors: bool,
     /// Tensors that the code reads laid anew: the launch copies them first.
@@ -75,6 +77,12 @@ pub const FUNCTIONS_MARK: &str = "// [device functions]";
 pub struct Joined {
     pub tensor: usize,
     pub axes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Columns {
+    pub tensor: usize,
+    pub number: Number,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -6,6 +6,7 @@
 #include "tracea/layout.cuh"
 #include "tracea/mbarrier.cuh"
 #include "tracea/tma.cuh"
+#include "tracea/warpgroup.cuh"
 
 namespace tracea {
 
@@ -17,6 +18,20 @@ __device__ __forceinline__ void clear_beside(typename Tile::element* ring, int e
     uint4* const chunks = reinterpret_cast<uint4*>(ring);
     for (int at = static_cast<int>(threadIdx.x); at < elements / Tile::chunk; at += THREADS) chunks[at] = uint4{};
     fence_proxy_async();
+}
+
+// Zeros in a tile's rows from `rows` on, which TMA brought from past a loop's end, by each warpgroup for itself: zeros times what lies there
+// need not be zero.
+template <class Tile>
+__device__ __forceinline__ void clear_rows(typename Tile::element* tile, int rows) {
+    constexpr int CHUNKS = 128 / 16;  // of a panel's row
+    const int cleared = (Tile::rows - rows) * CHUNKS;
+    for (int panel = 0; panel < Tile::panels; ++panel) {
+        uint4* const chunks = reinterpret_cast<uint4*>(tile + (panel * Tile::rows + rows) * Tile::panel_cols);
+        for (int at = static_cast<int>(threadIdx.x) % 128; at < cleared; at += 128) chunks[at] = uint4{};
+    }
+    fence_proxy_async();
+    warpgroup_barrier();
 }
 
 // This thread's arrival at `full`, by all threads of the producer. ASYNC: every copy was a cp.async, and the barrier itself

@@ -112,6 +112,8 @@ pub struct Variant {
     /// Tensors whose alignment is baked in as `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case): the largest of 16, 8, 4, 2, 1 that divides
     /// the base address and every stride but the last, in bytes.
     pub aligned: &'static [usize],
+    /// Numbers of elements that count as addresses of a tensor too: rows of tiles begin or end so far within its rows.
+    pub columns: &'static [Columns],
     /// Whether the end of the last axis counts as an address too.
     pub whole_vectors: bool,
     /// Tensors that the code reads laid anew: the launch copies them first.
@@ -154,6 +156,7 @@ impl Variant {
             cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
             args: &[],
             aligned: &[],
+            columns: &[],
             whole_vectors: false,
             relaid: &[],
             merged: &[],
@@ -306,6 +309,12 @@ pub enum Arg {
     WindowMap(usize),
     /// [`WindowAxis::corner`] of a window's axis, i32.
     WindowCorner(usize, usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Columns {
+    pub tensor: usize,
+    pub number: Number,
 }
 
 /// So many of a tensor's last axes. What a plan says of the tensor's axes counts them as one.

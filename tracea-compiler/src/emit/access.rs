@@ -286,7 +286,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn valid_cols(&self, access: &Access, cols: AxisId) -> String {
-        if access.whole_cols { self.block_name(cols) } else { self.columns_left(cols) }
+        if access.whole_cols { self.block_name(cols) } else { self.columns_of(access, cols) }
     }
 
     /// The same, and where all of them exist, also how many there are to the row's end.
@@ -294,8 +294,20 @@ impl Emitter<'_> {
         if access.whole_cols {
             format!("{{{}, {}}}", self.block_name(cols), self.columns_left(cols))
         } else {
-            self.columns_left(cols)
+            self.columns_of(access, cols)
         }
+    }
+
+    /// No more than the axis has, nor than the tensor where its rows may end before.
+    fn columns_of(&self, access: &Access, cols: AxisId) -> String {
+        let left = self.columns_left(cols);
+        let (at, tensor) = (access.index.len().saturating_sub(1), self.nest.tensor(access.tensor));
+        let Some(index) = access.index.last().filter(|_| access.inside.contains(&at)) else { return left };
+        let first =
+            self.int_with(index, &|axis| self.start(axis), &|axis, part| self.flat_part(axis, part, &self.start(axis)));
+        let size = &self.program.names.dims[tensor.dims[at].index()];
+        let first = if first.contains(' ') { format!("({first})") } else { first };
+        format!("min({left}, {size} - {first})")
     }
 
     fn columns_left(&self, cols: AxisId) -> String {

@@ -47,6 +47,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         cost: lowered.cost.clone(),
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
+        columns: program.columns.clone(),
         relaid: program.relaid.clone(),
         merged: program.merged.clone(),
         joined: program.joined.clone(),

@@ -168,6 +168,12 @@ impl<'a> Emitter<'a> {
                 let (barrier, phase) = (self.barrier(turn, "full"), self.int_text(&turn.phase));
                 self.out.line(format!("mbarrier_wait({barrier}, {phase});"));
             }
+            Stmt::ClearRows { turn, shared, rows } => {
+                let shared = self.program.shared(*shared);
+                let (tile, slot) = (tile_name(&shared.name), self.slot(&shared.name, Some(&turn.slot), shared));
+                let rows = self.int_text(rows);
+                self.out.line(format!("clear_rows<{tile}>({slot}, {rows});"));
+            }
             Stmt::Bulk { turn, copies } => self.bulk(turn, copies),
             Stmt::Release(turn) => {
                 let barrier = self.barrier(turn, "empty");

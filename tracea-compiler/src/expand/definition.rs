@@ -3,7 +3,7 @@
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
 use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, Cost, GridAxis, Joined, Kept, Number, Relaid, Split, Variant, Window};
+use crate::plan::{Arg, Columns, Cost, GridAxis, Joined, Kept, Number, Relaid, Split, Variant, Window};
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote};
 use syn::visit::{self, Visit};
@@ -118,6 +118,10 @@ fn variant(variant: &Variant) -> TokenStream {
     let paired = option(variant.paired.map(number));
     let longest = option(variant.longest.as_ref().map(grid_axis));
     let windows = variant.windows.iter().map(window);
+    let columns = variant.columns.iter().map(|Columns { tensor, number: elements }| {
+        let (tensor, elements) = (number(*tensor), launch_number(elements));
+        quote! { #plan::Columns { tensor: #tensor, number: #elements } }
+    });
     let relaid = variant.relaid.iter().map(|Relaid { tensor, last }| {
         let (tensor, last) = (number(*tensor), number(*last));
         quote! { #plan::Relaid { tensor: #tensor, last: #last } }
@@ -145,6 +149,7 @@ fn variant(variant: &Variant) -> TokenStream {
             cost: #cost,
             args: &[#(#args),*],
             aligned: #aligned,
+            columns: &[#(#columns),*],
             whole_vectors: #whole_vectors,
             relaid: &[#(#relaid),*],
             merged: #merged,

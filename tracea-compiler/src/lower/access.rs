@@ -1,21 +1,24 @@
 //! Index expressions → rows, columns and the bounds that must be checked.
 
-use super::Lowering;
-use super::analysis::{axes_in, is_tiled, mentions};
+use super::analysis::{axes_in, is_tiled};
+use super::{Lowering, columns};
 use crate::nest::{AxisId, Extent, Int, TensorId};
+use crate::plan;
 use crate::program::{Access, AccessForm};
 
 impl Lowering<'_> {
     /// How a tile with these row and column axes lies in the tensor.
     pub fn access(&mut self, tensor: TensorId, index: &[Int], rows: Option<AxisId>, cols: Option<AxisId>) -> Access {
         let form = match cols {
-            Some(cols) if self.runs_along(index, cols) => AccessForm::Contiguous { rows, cols },
+            Some(cols) if self.runs_along(tensor, index, cols) => AccessForm::Contiguous { rows, cols },
+            Some(cols) if self.runs_along_part(tensor, index, cols) => AccessForm::Contiguous { rows, cols },
             _ => AccessForm::Scattered { rows, cols },
         };
         if matches!(form, AccessForm::Contiguous { .. }) && !self.program.aligned.contains(&tensor) {
             self.program.aligned.push(tensor);
         }
         let dims = &self.nest.tensor(tensor).dims;
+        let last = index.len().saturating_sub(1);
         let mut limits = Vec::new();
         let mut inside = Vec::new();
         for (at, int) in index.iter().enumerate() {
@@ -26,7 +29,13 @@ impl Lowering<'_> {
                 }
                 _ => false,
             };
-            if !exact && !self.provably_inside(int, self.nest.dim(dims[at]).known) {
+            let surely = match form {
+                AccessForm::Contiguous { cols, .. } if at == last => {
+                    columns::surely_inside(self.nest, int, cols, dims[at])
+                }
+                _ => self.provably_inside(int, self.nest.dim(dims[at]).known),
+            };
+            if !exact && !surely {
                 inside.push(at);
             }
             axes_in(int, &mut |axis| {
@@ -37,14 +46,34 @@ impl Lowering<'_> {
             });
         }
         // A tile may span an axis that its index does not name (a broadcast row); its edge is nobody's concern.
-        let whole_cols = matches!(form, AccessForm::Contiguous { cols, .. } if self.inside.contains(&cols));
+        let whole_cols = matches!(form, AccessForm::Contiguous { cols, .. } if self.inside.contains(&cols))
+            && !inside.contains(&last);
         Access { tensor, index: index.to_vec(), form, limits, inside, whole_cols }
     }
 
-    /// Whether the tensor is contiguous along the axis, from the block's start on a multiple of the block.
-    pub fn runs_along(&self, index: &[Int], axis: AxisId) -> bool {
-        let Some((last, others)) = index.split_last() else { return false };
-        *last == Int::Axis(axis) && !others.iter().any(|int| mentions(int, axis)) && !self.shifted.contains(&axis)
+    /// Whether the axis' elements are the tensor's rows from end to end, so that a block begins on a multiple of the block.
+    pub fn runs_along(&self, tensor: TensorId, index: &[Int], axis: AxisId) -> bool {
+        columns::are_whole(self.nest, tensor, index, axis) && !self.shifted.contains(&axis)
+    }
+
+    /// Whether they are parts of the rows that vectors may begin with; the program then says of what they must be multiples.
+    fn runs_along_part(&mut self, tensor: TensorId, index: &[Int], axis: AxisId) -> bool {
+        if self.shifted.contains(&axis) || self.is_skewed(axis) || self.is_whole(axis) {
+            return false;
+        }
+        let Some(numbers) = columns::of_parts(self.nest, tensor, index, axis) else { return false };
+        for number in numbers {
+            let counted = plan::Columns { tensor: tensor.index(), number };
+            if !self.program.columns.contains(&counted) {
+                self.program.columns.push(counted);
+            }
+        }
+        true
+    }
+
+    /// Whether an access is to whole rows.
+    pub fn is_to_rows(&self, access: &Access) -> bool {
+        matches!(access.form, AccessForm::Contiguous { cols, .. } if self.runs_along(access.tensor, &access.index, cols))
     }
 
     fn provably_inside(&self, int: &Int, size: Option<i64>) -> bool {

@@ -1,5 +1,6 @@
 //! What a nest's values are used for: who reads a value, and how each dot gets its operands.
 
+use super::columns;
 use crate::nest::{
     Axis, AxisId, AxisKind, Block, DimId, Dtype, Extent, Int, IntOp, Loop, Nest, Op, Predicate, Stmt, TensorId, ValueId,
 };
@@ -164,7 +165,7 @@ fn operand_source(nest: &Nest, operand: ValueId, other: AxisId) -> OperandSource
     if let Op::Load { tensor, index } = &nest.value(id).op {
         let stored = nest.tensor(*tensor).dtype;
         if stored == dtype || (stored, dtype) == (Dtype::F32, Dtype::Tf32) {
-            let major = if index.last() == Some(&Int::Axis(other)) { Major::Mn } else { Major::K };
+            let major = if columns::are_contiguous(nest, *tensor, index, other) { Major::Mn } else { Major::K };
             return OperandSource::Tensor { load: id, tensor: *tensor, major };
         }
     }

@@ -22,8 +22,9 @@ use crate::schedule::panel;
 /// Elements of a tensor that make up the rows of a tile.
 struct Source<'n> {
     tensor: TensorId,
-    /// The index but for its last, which runs along the columns.
+    /// The index but for its last, which runs along the columns from so far past the tile's first.
     outer: &'n [Int],
+    columns_past: Int,
     rows: u32,
     form: Form,
 }
@@ -85,8 +86,11 @@ impl<'n> Lowering<'n> {
         let Op::Load { tensor, index } = &nest.value(operand.load).op else { return None };
         let (last, outer) = index.split_last()?;
         let dims = &nest.tensor(*tensor).dims;
-        let fits = *last == Int::Axis(operand.cols)
-            && nest.runs_over(operand.cols, *dims.last()?)
+        let along = Int::Axis(operand.cols);
+        let columns_past = windows::at_zero(last, &along);
+        let whole = *last == along && nest.runs_over(operand.cols, *dims.last()?);
+        let fits = windows::slope(last, &along) == Some(Int::Const(1))
+            && (whole || !self.sums_along(operand, operand.cols) && !mentions(last, operand.rows))
             && !self.shifted.contains(&operand.cols)
             && !self.limited.contains(&operand.cols)
             && (!self.limited.contains(&operand.rows) || self.ignores_extra_rows(operand));
@@ -96,9 +100,10 @@ impl<'n> Lowering<'n> {
         let rows = self.schedule.blocks[operand.rows.index()]?;
         let form = match self.box_rows(operand, *tensor, outer, rows) {
             Some((row_at, past)) => Form::Box { row_at, past },
-            None => Form::Window(windows::find(nest, *tensor, outer, operand.rows, rows)?),
+            None if whole => Form::Window(windows::find(nest, *tensor, outer, operand.rows, rows)?),
+            None => return None,
         };
-        Some(Source { tensor: *tensor, outer, rows, form })
+        Some(Source { tensor: *tensor, outer, columns_past, rows, form })
     }
 
     /// The tensor axis that the rows run along, all other indices fixed, and how far past its own coordinates. What a box has past the
@@ -132,6 +137,11 @@ impl<'n> Lowering<'n> {
         let (map, mut at) = self.box_map(source.tensor, boxes, rows, columns.is_some());
         if past != Int::Const(0) {
             at[row_at] = IntText::Start(operand.rows).plus(IntText::Int(past));
+        }
+        if source.columns_past != Int::Const(0)
+            && let Some(column) = at.last_mut()
+        {
+            *column = IntText::Start(operand.cols).plus(IntText::Int(source.columns_past.clone()));
         }
         let part = cut.map(|cut| self.part(cut, &mut at, row_at));
         BulkCopy {
@@ -220,6 +230,16 @@ impl<'n> Lowering<'n> {
             self.program.narrow.push(Narrow { shared: operand.shared, condition, dim, columns });
         }
         Some(columns)
+    }
+
+    /// Whether TMA, where it can, fetches rows from past the end of the loop over them that need not be zero.
+    pub fn brings_extra_rows(&self, operand: &Resident) -> bool {
+        let Some(Source { tensor, form: Form::Box { row_at, past }, .. }) = self.bulk_source(operand) else {
+            return false;
+        };
+        let end_together =
+            past == Int::Const(0) && self.nest.runs_over(operand.rows, self.nest.tensor(tensor).dims[row_at]);
+        self.limited.contains(&operand.rows) || !end_together
     }
 
     /// Whether TMA fetches the operand by boxes, where it can.

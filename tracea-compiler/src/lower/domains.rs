@@ -5,7 +5,8 @@
 //! slice of the first layout that has the axis, so that it combines with tiles without moving.
 
 use super::analysis::{Facts, is_tiled};
-use crate::nest::{AxisId, Dtype, Int, Nest, Op, ValueId};
+use super::columns;
+use crate::nest::{AxisId, Dtype, Nest, Op, ValueId};
 use crate::program::Domain;
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::schedule::{Schedule, ScheduleError, layouts};
@@ -181,7 +182,7 @@ impl Domains {
         let contiguous = |axis: AxisId| {
             facts.order.iter().any(|id| {
                 let value = nest.value(*id);
-                matches!(&value.op, Op::Load { index, .. } if index.last() == Some(&Int::Axis(axis)))
+                matches!(&value.op, Op::Load { tensor, index } if columns::are_contiguous(nest, *tensor, index, axis))
                     && value.ty.axes.contains(&a)
                     && value.ty.axes.contains(&b)
             })

@@ -92,7 +92,7 @@ impl Lowering<'_> {
         let domain = self.domain(value);
         let Domain::Tile(layout) = domain else { return Vec::new() };
         let by_panels = self.panel_count(layout, self.nest.tensor(tensor).dtype).is_some()
-            && self.runs_along(index, self.program.layout(layout).col_axis);
+            && self.runs_along(tensor, index, self.program.layout(layout).col_axis);
         if self.role != Role::Consumer || !by_panels {
             return Vec::new();
         }

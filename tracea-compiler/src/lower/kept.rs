@@ -14,7 +14,7 @@ use super::analysis::mentions;
 use crate::nest::{AxisId, Block, Int, Loop, Op, Stmt as NestStmt, TensorId, ValueId};
 use crate::plan;
 use crate::program::layout::LayoutId;
-use crate::program::{AccessForm, Domain, IntText, Kept, KeptId, KeptRows, KeptTile, Param, ParamType, Stmt};
+use crate::program::{Domain, IntText, Kept, KeptId, KeptRows, KeptTile, Param, ParamType, Stmt};
 
 /// Bytes that a block may keep: enough for long rows, few enough for two blocks on a multiprocessor, and for devices of 99 KiB a block.
 const MOST_BYTES: u32 = 96 * 1024;
@@ -148,9 +148,9 @@ impl Lowering<'_> {
             let NestStmt::Value(value) = stmt else { continue };
             let Op::Load { tensor, index } = &self.nest.value(*value).op else { continue };
             let Domain::Tile(layout) = self.domain(*value) else { continue };
-            let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
+            let cols = self.program.layout(layout).col_axis;
             let along = cols == inner.axis && !self.nest.tensor(*tensor).mutable;
-            if along && matches!(self.access(*tensor, index, rows, Some(cols)).form, AccessForm::Contiguous { .. }) {
+            if along && self.runs_along(*tensor, index, cols) {
                 reads.push(Read { value: *value, tensor: *tensor, index, axis: inner.axis, layout });
             }
         }

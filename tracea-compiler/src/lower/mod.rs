@@ -30,6 +30,7 @@ pub mod analysis;
 mod bulk;
 mod by_parts;
 mod clusters;
+pub mod columns;
 mod dealing;
 mod domains;
 mod dots;
@@ -203,6 +204,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     if program.skew.is_some() || program.whole.is_some() {
         // Rows are accessed by whole chunks, and what they share as any address may lie.
         program.aligned.clear();
+        program.columns.clear();
         program.narrowing.clear();
         program.whole_vectors = false;
     }

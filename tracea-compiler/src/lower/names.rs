@@ -113,6 +113,7 @@ const RESERVED: &[&str] = &[
     "fmodf",
     "load_tile",
     "beyond_cols",
+    "clear_rows",
     "access_bytes",
     "load_tile_vec",
     "load_rows",

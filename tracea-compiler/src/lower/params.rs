@@ -70,6 +70,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         vars: Vec::new(),
         body: Vec::new(),
         aligned: Vec::new(),
+        columns: Vec::new(),
         whole_vectors: false,
         narrowing: Vec::new(),
         promised_sass: Vec::new(),
@@ -248,7 +249,7 @@ impl Used<'_> {
                     self.text(until);
                 }
                 Stmt::If { condition, .. } => self.text(condition),
-                Stmt::WaitKept { left, .. } => self.text(left),
+                Stmt::WaitKept { left: value, .. } | Stmt::ClearRows { rows: value, .. } => self.text(value),
                 Stmt::Bulk { copies, .. } => {
                     for copy in copies {
                         copy.at.iter().for_each(|at| self.text(at));

@@ -205,7 +205,7 @@ impl Lowering<'_> {
             Ok(())
         })?;
         self.open.pop();
-        if let Some(shifted) = self.shifted(&body, &site, &steps) {
+        if let Some(shifted) = self.shifted(&body, &site, &steps, levels) {
             self.out.extend(shifted);
         } else {
             let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
@@ -220,6 +220,8 @@ impl Lowering<'_> {
     fn enter(&mut self, site: &Site) {
         for group in &site.fixed {
             self.out.push(Stmt::WaitFull(group.turn()));
+            let cleared = self.cleared(group);
+            self.out.extend(cleared);
             self.operands.extend(group.operands.iter().cloned());
         }
     }
@@ -232,8 +234,27 @@ impl Lowering<'_> {
     /// Before a dot: its operands have landed.
     pub fn await_operands(&mut self, dot: ValueId) {
         let Some(site) = self.open.last() else { return };
-        let firsts = site.moving.iter().filter(|group| group.first == dot);
-        self.out.extend(firsts.map(|group| Stmt::WaitFull(group.turn())));
+        let awaited = |group: &Group| [Stmt::WaitFull(group.turn())].into_iter().chain(self.cleared(group));
+        let firsts: Vec<Stmt> = site.moving.iter().filter(|group| group.first == dot).flat_map(awaited).collect();
+        self.out.extend(firsts);
+    }
+
+    /// What TMA brings from past a loop's end is cleared where it would be part of a sum: of the step whose turn is the next.
+    pub fn cleared(&self, group: &Group) -> Option<Stmt> {
+        let condition = self.program.ring(group.ring).bulk?;
+        let clear = |operand: &Resident| {
+            let axis = operand.rows;
+            let limit = if self.limited.contains(&axis) { IntText::Limit(axis) } else { IntText::Extent(axis) };
+            let rows = limit.minus(IntText::Start(axis));
+            let block = IntText::Const(self.schedule.blocks[axis.index()].unwrap_or(1).into());
+            let mut body = group.count.position();
+            body.push(Stmt::WaitFull(group.turn()));
+            body.push(Stmt::ClearRows { turn: group.turn(), shared: operand.shared, rows: rows.clone() });
+            Stmt::If { condition: IntText::Less(Box::new(rows), Box::new(block)), body }
+        };
+        let extra = group.operands.iter().filter(|operand| self.sums_along(operand, operand.rows));
+        let body: Vec<Stmt> = extra.filter(|operand| self.brings_extra_rows(operand)).map(clear).collect();
+        (!body.is_empty()).then(|| Stmt::Where { condition, body, otherwise: Vec::new() })
     }
 
     /// After a dot: what it was the last to read may be overwritten.
@@ -373,6 +394,10 @@ impl Lowering<'_> {
                 || matches!(dot.a, OperandSource::Computed { .. })
                 || matches!(dot.b, OperandSource::Computed { .. })
         })
+    }
+
+    pub fn sums_along(&self, operand: &Resident, axis: AxisId) -> bool {
+        self.facts.dots.iter().any(|dot| dot.k == axis && self.reads(dot.value, operand))
     }
 
     pub fn dots_in(&self, block: &Block) -> Vec<ValueId> {

@@ -14,6 +14,7 @@
 
 use super::Lowering;
 use super::analysis::OperandSource;
+use super::loops::Level;
 use super::rings::{Group, Site};
 use super::values::scalar_of;
 use crate::nest::ValueId;
@@ -32,6 +33,8 @@ struct Parts {
     /// What the last product multiplies.
     value: VarId,
     group: Group,
+    /// What clears the operand's rows past a loop's end.
+    clear: Option<Stmt>,
 }
 
 impl Lowering<'_> {
@@ -44,18 +47,18 @@ impl Lowering<'_> {
     }
 
     /// The loop over the steps with its last product a step behind, where registers have room for that.
-    pub fn shifted(&mut self, body: &[Stmt], site: &Site, steps: &str) -> Option<Vec<Stmt>> {
+    pub fn shifted(&mut self, body: &[Stmt], site: &Site, steps: &str, levels: &[Level]) -> Option<Vec<Stmt>> {
         let parts = self.parts(body, site)?;
         let declared = self.program.vars.len();
-        let shifted = self.around(parts, steps);
+        let shifted = self.around(parts, steps, levels);
         if shifted.is_none() {
             self.program.vars.truncate(declared);
         }
         shifted
     }
 
-    fn around(&mut self, parts: Parts, steps: &str) -> Option<Vec<Stmt>> {
-        let Parts { before, behind, scalings, last, value, group } = parts;
+    fn around(&mut self, parts: Parts, steps: &str, levels: &[Level]) -> Option<Vec<Stmt>> {
+        let Parts { before, behind, scalings, last, value, group, clear } = parts;
         let Operand::Registers { ty, .. } = last.a else { return None };
         let domain = self.program.var(value).domain;
         let name = format!("{}_operand", self.program.var(value).name);
@@ -75,11 +78,23 @@ impl Lowering<'_> {
         };
         let pack = Stmt::Pack { value, operand };
 
+        // Of one loop, the last step alone comes to its end.
+        let (mut ends, mut in_loop) = (Vec::new(), clear);
+        if let [level] = levels
+            && let Some(clear) = in_loop.take()
+        {
+            let start = format!("{}0", self.names.axis(level.inner.axis));
+            let last = IntText::name(steps).minus(IntText::Const(1));
+            ends.push(Stmt::Let { name: "step".into(), value: last });
+            ends.extend(before.iter().find(|stmt| matches!(stmt, Stmt::Let { name, .. } if *name == start)).cloned());
+            ends.push(clear);
+        }
+
         let mut first = vec![Stmt::Let { name: "step".into(), value: IntText::Const(0) }];
         first.extend(before.iter().cloned());
         first.extend(scalings.iter().cloned());
         first.push(pack.clone());
-        first.extend(behind.iter().cloned());
+        first.extend(in_loop.iter().chain(&behind).cloned());
 
         let product = before.iter().rposition(|stmt| matches!(stmt, Stmt::Dot(_)))?;
         let (until, from) = before.split_at(product);
@@ -98,9 +113,9 @@ impl Lowering<'_> {
         finish(&mut step);
         step.extend(scalings);
         step.push(pack);
-        step.extend(behind);
+        step.extend(in_loop.into_iter().chain(behind));
 
-        let mut after = Vec::new();
+        let mut after = ends;
         issue(&mut after);
         finish(&mut after);
 
@@ -140,7 +155,9 @@ impl Lowering<'_> {
         if !by_tensor_cores || !alone || group.count.stages < 2 {
             return None;
         }
+        let clear = self.cleared(group);
         let own = |stmt: &Stmt| match stmt {
+            _ if Some(stmt) == clear.as_ref() => true,
             Stmt::WaitFull(turn) | Stmt::Release(turn) => turn.ring == ring,
             Stmt::DotWait { results, .. } => results.contains(&last.target),
             Stmt::Dot(dot) => dot == last,
@@ -164,7 +181,7 @@ impl Lowering<'_> {
             if place < at { &mut before } else { &mut behind }.push(stmt.clone());
         }
         let waits = before.iter().any(|stmt| matches!(stmt, Stmt::DotWait { pending: 0, .. }));
-        waits.then(|| Parts { before, behind, scalings, last: last.clone(), value, group: group.clone() })
+        waits.then(|| Parts { before, behind, scalings, last: last.clone(), value, group: group.clone(), clear })
     }
 }
 

@@ -11,8 +11,8 @@
 //! ```
 //! A thread holds elements of one row, and a row's warps take as many steps as each other.
 
-use super::Lowering;
 use super::analysis::{Facts, axes_in, depends_on, is_tiled};
+use super::{Lowering, columns};
 use crate::nest::{AxisId, Extent, Int, Loop, Nest, Op, Predicate, Stmt as NestStmt, TensorId};
 use crate::program::layout::{LayoutId, LayoutKind};
 use crate::program::{Access, AccessForm, IntText, Program, Skew, Stmt, WholeRows};
@@ -77,6 +77,9 @@ impl SkewedRows {
             return true;
         }
         let Int::Axis(column) = last else { return false };
+        if !columns::are_whole(nest, tensor, index, *column) {
+            return false;
+        }
         if axes == [*column] {
             let mut apart = true;
             leading.iter().for_each(|int| axes_in(int, &mut |axis| apart &= !is_tiled(nest, axis)));

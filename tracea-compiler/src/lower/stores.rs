@@ -33,7 +33,7 @@ impl Lowering<'_> {
             Domain::Tile(layout) => {
                 let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
                 if let Some(row) = rows
-                    && self.runs_along(index, row)
+                    && self.runs_along(tensor, index, row)
                     && let Some(panels) = self.transposed_panels(layout, dtype)
                 {
                     return self.store_by_panels(tensor, index, var, layout, &panels);

@@ -12,7 +12,7 @@ use super::loops::{Level, nest_of};
 use crate::nest::{Loop, Op, Stmt as NestStmt, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
-use crate::program::{AccessForm, CHUNK_BYTES, Domain, IntText, Kept, Stmt, VarId};
+use crate::program::{CHUNK_BYTES, Domain, IntText, Kept, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
 const MOST_STAGES: u32 = 4;
@@ -64,7 +64,7 @@ impl Lowering<'_> {
             let Domain::Tile(layout) = self.domain(*value) else { continue };
             let (rows, cols) = (self.program.layout(layout).row_axis, self.program.layout(layout).col_axis);
             let down = rows == Some(inner.axis) && !self.nest.tensor(*tensor).mutable;
-            if down && matches!(self.access(*tensor, index, rows, Some(cols)).form, AccessForm::Contiguous { .. }) {
+            if down && self.runs_along(*tensor, index, cols) {
                 loads.push((*value, layout));
             }
         }

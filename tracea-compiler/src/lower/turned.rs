@@ -5,7 +5,7 @@ use super::Lowering;
 use super::analysis::{Facts, untransposed};
 use crate::nest::{AxisId, AxisKind, Dtype, Int, Nest, Op, TensorId, ValueId};
 use crate::program::layout::LayoutId;
-use crate::program::{Access, AccessForm, CHUNK_BYTES, Stmt, VarId};
+use crate::program::{Access, CHUNK_BYTES, Stmt, VarId};
 
 /// The load that a stored value comes from, where the two tensors are contiguous along different axes of the grid and nothing else
 /// reads it. A copy reads when it writes, and beyond its tile: nobody may write what it reads.
@@ -55,8 +55,7 @@ impl Lowering<'_> {
         let Some(at) = self.out.iter().rposition(is_load) else { return false };
         let Stmt::Load { source, kept: None, .. } = self.out[at].clone() else { return false };
         let target = self.access(tensor, index, Some(cols), Some(rows));
-        let by_rows =
-            |access: &Access| matches!(access.form, AccessForm::Contiguous { .. }) && access.inside.is_empty();
+        let by_rows = |access: &Access| self.is_to_rows(access) && access.inside.is_empty();
         if !by_rows(&source) || !by_rows(&target) {
             return false;
         }

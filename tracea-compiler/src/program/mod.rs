@@ -88,6 +88,7 @@ pub struct Program {
     pub body: Vec<Stmt>,
     /// Tensors whose alignment is a compile-time constant of the source.
     pub aligned: Vec<TensorId>,
+    pub columns: Vec<crate::plan::Columns>,
     /// Alignments count rows' ends too, so that no edge cuts a vector.
     pub whole_vectors: bool,
     /// Tensors whose alignment narrows the vectors of threads' neighbouring columns.
@@ -284,6 +285,12 @@ pub enum Stmt {
     },
     /// Consumer: until the slot is full.
     WaitFull(Turn),
+    /// Consumer: what passes by the ring has so many rows, and zeros in the others.
+    ClearRows {
+        turn: Turn,
+        shared: SharedId,
+        rows: IntText,
+    },
     /// Consumer: the slot may be filled again.
     Release(Turn),
     /// Producer: until the slot is empty.

@@ -108,6 +108,9 @@ impl Program {
                 }
                 Stmt::Commit => write!(f, "commit")?,
                 Stmt::Wait(pending) => write!(f, "wait {pending}")?,
+                Stmt::ClearRows { shared, .. } => {
+                    write!(f, "clear rows past the end of {}", self.shared(*shared).name)?
+                }
                 Stmt::WaitKept { .. } => write!(f, "wait for what the step reads")?,
                 Stmt::Barrier(Scope::Tile) => write!(f, "barrier")?,
                 Stmt::Barrier(Scope::Warp) => write!(f, "barrier of the warp")?,

@@ -5,7 +5,7 @@
 use super::target::{Pipeline, Target};
 use super::{Schedule, known_extent};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
-use crate::lower::turned;
+use crate::lower::{columns, turned};
 use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId, ValueId};
 
 /// What an axis does in the nest's dots.
@@ -116,7 +116,7 @@ pub(super) fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
     // Where tiles have two axes, a vector beside them says nothing about the order of threads.
     let planar = facts.order.iter().any(|id| nest.value(*id).ty.axes.len() > 1);
     let mut last = |index: &[Int], written: bool| {
-        if let Some(Int::Axis(axis)) = index.last()
+        if let Some(axis) = columns::side_by_side(nest, index)
             && (!planar || index.iter().filter(|int| spans(nest, int)).count() > 1)
         {
             let role = &mut roles[axis.index()];

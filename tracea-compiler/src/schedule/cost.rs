@@ -7,7 +7,7 @@
 use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, choose, cluster, variants};
 use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
-use crate::lower::{extent_dims, nest_of, shares};
+use crate::lower::{columns, extent_dims, nest_of, shares};
 use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Loop, Nest, Op, Stmt, TensorId, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Major, Program, pressure};
@@ -190,13 +190,9 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
             let blocks = if shared { cluster::BLOCKS } else { 1 };
             let over = over(nest, schedule, &dot.loops[..loops]);
             let columns = if *major == Major::K { dot.k } else { rows };
-            let scattered = match index.split_last() {
-                Some((last, outer))
-                    if *last == Int::Axis(columns) && !outer.iter().any(|int| mentions(int, columns)) =>
-                {
-                    0
-                }
-                _ => nest.tensor(*tensor).dtype.bytes(),
+            let scattered = match columns::are_contiguous(nest, *tensor, index, columns) {
+                true => 0,
+                false => nest.tensor(*tensor).dtype.bytes(),
             };
             let narrow = inner_sum(nest, facts, columns).filter(|_| scattered == 0);
             let panel = super::panel(nest.tensor(*tensor).dtype);
@@ -324,7 +320,7 @@ fn add_block<'n>(rows: &Rows<'n>, body: &'n Block, loops: &mut Vec<&'n Loop>, co
 /// Lines of memory, for one's worth of elements, that rows of a tile touch which are shorter.
 fn lines_of(nest: &Nest, schedule: &Schedule, tensor: TensorId, index: &[Int]) -> u32 {
     const LINE: u32 = 128;
-    let Some(Int::Axis(columns)) = index.last() else { return 1 };
+    let Some(columns) = columns::side_by_side(nest, index) else { return 1 };
     let row = schedule.blocks[columns.index()].unwrap_or(LINE) * nest.tensor(tensor).dtype.bytes();
     (LINE / row.max(1)).max(1)
 }

@@ -5,9 +5,10 @@ use super::choose::{has_chain, loops_over_columns, roles};
 use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, cluster, known_extent, tiled_grid_axes};
 use crate::lower::analysis::{Facts, OperandSource, steps_are_alike};
+use crate::lower::columns;
 use crate::lower::merged::merged_axes;
 use crate::lower::skew;
-use crate::nest::{AxisId, AxisKind, Extent, Int, Loop, Nest, Op, Stmt, UnaryOp, ValueId};
+use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Op, Stmt, UnaryOp, ValueId};
 
 /// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
 /// little under way at a warp a row. Also twice as many threads, and twice as many columns each: where rows are kept, shared memory says how
@@ -236,7 +237,7 @@ pub fn gathers(nest: &Nest, facts: &Facts) -> bool {
     let operands = facts.dots.iter().flat_map(|dot| [(&dot.a, [dot.k, dot.m]), (&dot.b, [dot.k, dot.n])]);
     operands.into_iter().any(|(source, axes)| match source {
         OperandSource::Tensor { load, .. } => match &nest.value(*load).op {
-            Op::Load { index, .. } => !matches!(index.last(), Some(Int::Axis(axis)) if axes.contains(axis)),
+            Op::Load { tensor, index } => !axes.iter().any(|axis| columns::are_contiguous(nest, *tensor, index, *axis)),
             _ => false,
         },
         OperandSource::Computed { .. } => false,

@@ -36,7 +36,9 @@ impl<'a> Play<'a> {
                 if !is_over(history.filled, *parity) {
                     return Ok(false);
                 }
-                history.awaited += 1;
+                // Who has waited for a filling may do so again.
+                let again = history.awaited == history.filled && history.released < history.awaited;
+                history.awaited += i64::from(!again);
                 if history.filled != history.awaited {
                     return Err(format!("takes filling {} for filling {}", history.filled, history.awaited));
                 }

@@ -218,6 +218,10 @@ impl<'a> Role<'a> {
                 let event = Event::AwaitFull(self.slot(turn), self.value(&turn.phase));
                 self.events.push(event);
             }
+            Stmt::ClearRows { turn, shared, .. } => {
+                let read = self.read(*shared, Some(&turn.slot)).map(|(slot, buffer)| Event::Read(slot, buffer));
+                self.events.extend(read);
+            }
             Stmt::Release(turn) => self.events.push(Event::Release(self.slot(turn))),
             Stmt::Bulk { turn, .. } | Stmt::Publish { turn, .. } => {
                 self.events.push(Event::Fill(self.slot(turn), turn.buffers.clone()));

@@ -1,7 +1,8 @@
 //! What tensors are aligned to: their addresses, and from row to row.
 
 use super::arg::MAX_TENSORS;
-use super::check::Tensors;
+use super::check::{Scalars, Sizes, Tensors};
+use crate::plan::Variant;
 use crate::tensor::RawTensor;
 
 /// TMA reads rows that begin on multiples of 16 bytes.
@@ -32,6 +33,21 @@ fn line_alignment_of(tensor: &RawTensor) -> u32 {
 pub(super) fn row_alignment_of(tensor: &RawTensor) -> u32 {
     let end = tensor.layout().sizes().last().map_or(0, |size| size * tensor.dtype().bytes());
     1 << (alignment_of(tensor) as usize | end).trailing_zeros()
+}
+
+/// The largest of the same that divides what else counts as the tensor's addresses in this code.
+pub(super) fn parts_alignment_of(
+    variant: &Variant,
+    (tensor, raw): (usize, &RawTensor),
+    sizes: &Sizes,
+    scalars: &Scalars,
+) -> u32 {
+    let bytes = raw.dtype().bytes() as i64;
+    let numbers = variant.columns.iter().filter(|columns| columns.tensor == tensor);
+    let all = numbers.fold(i64::from(TMA_ALIGNMENT), |all, columns| {
+        all | columns.number.evaluate(sizes, scalars).map_or(1, |number| number.wrapping_mul(bytes))
+    });
+    1 << all.trailing_zeros()
 }
 
 /// Of a launch's tensors, by position.

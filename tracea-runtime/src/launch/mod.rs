@@ -19,6 +19,7 @@ mod flush;
 mod joined;
 mod merged;
 mod model;
+mod number;
 mod outer_axes;
 mod params;
 mod pick;

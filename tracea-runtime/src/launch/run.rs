@@ -1,7 +1,7 @@
 //! Runs a launch once: on the host, or on a device's stream.
 
 use super::Launch;
-use super::alignment::{Alignments, alignment_of, row_alignment_of};
+use super::alignment::{Alignments, alignment_of, parts_alignment_of, row_alignment_of};
 use super::arg::Scalar;
 use super::check::{
     Sizes, Tensors, check_aliases, check_counts, check_places, check_shapes, check_sizes, check_strides,
@@ -169,10 +169,11 @@ impl Launch<'_> {
         let rows = merged.map(|merged| merged.tensors(self.kernel, &tensors));
         let tensors = rows.as_ref().map_or(tensors, |rows| rows.among(&tensors));
         let mut specialization = Specialization::default().cut(variant.bakes_in_cuts() && shares.parts > 1);
+        let of_parts = |tensor, raw| parts_alignment_of(variant, (tensor, raw), &sizes, &self.scalars);
         for &tensor in variant.aligned {
             if let Some(raw) = tensors.get(tensor) {
                 let alignment = if variant.whole_vectors { row_alignment_of(raw) } else { alignment_of(raw) };
-                specialization = specialization.aligned(tensor, alignment);
+                specialization = specialization.aligned(tensor, alignment.min(of_parts(tensor, raw)));
             }
         }
         for arg in variant.args {
@@ -181,7 +182,8 @@ impl Launch<'_> {
                 && let Some(raw) = tensors.get(tensor)
                 && (!merges(raw, merged) || self.writes(tensor) && !writable(raw))
             {
-                specialization = specialization.aligned(tensor, alignment_of(raw).min(BY_THREADS));
+                let alignment = alignment_of(raw).min(BY_THREADS);
+                specialization = specialization.aligned(tensor, alignment.min(of_parts(tensor, raw)));
             }
         }
         let windows = Windows::of(variant.windows, &sizes, &tensors, &self.scalars);

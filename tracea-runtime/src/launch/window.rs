@@ -7,10 +7,9 @@
 //! is where a line of rows lies along an axis of the tensor at offset 0. The instruction adds an offset to all of them, so that one
 //! map serves every place in the window.
 
-use super::arg::Scalar;
 use super::check::{Scalars, Sizes, Tensors};
 use super::tensor_map::fetchable;
-use crate::plan::{IntOp, Number, Window, WindowAxis};
+use crate::plan::{Number, Window, WindowAxis};
 
 const MOST_WINDOWS: usize = 8;
 /// Axes of a tensor between the first and the last.
@@ -76,7 +75,7 @@ impl Corners {
             _ => return None,
         };
         for (at, (axis, slot)) in window.axes.iter().zip(&mut corners.axes).enumerate() {
-            let (extent, value) = (*extents.get(at + 1)? as i64, |number| evaluate(number, sizes, scalars));
+            let (extent, value) = (*extents.get(at + 1)? as i64, |number: &Number| number.evaluate(sizes, scalars));
             let WindowAxis { count, step, corner, reach } = axis;
             let (step, lower, reach) = (value(step)?, value(corner)?, value(reach)?);
             let last = (sizes.get(*count) as i64).checked_sub(1)?.checked_mul(step)?.checked_add(lower)?;
@@ -103,33 +102,11 @@ impl Corners {
     }
 }
 
-/// Nothing where the number is out of range or divides by zero.
-fn evaluate(number: &Number, sizes: &Sizes, scalars: &Scalars) -> Option<i64> {
-    match number {
-        Number::Const(value) => Some(*value),
-        Number::Dim(dim) => i64::try_from(sizes.get(*dim)).ok(),
-        Number::Scalar(scalar) => match scalars.get(*scalar)? {
-            Scalar::I32(value) => Some(i64::from(value)),
-            Scalar::F32(_) => None,
-        },
-        Number::Binary(op, a, b) => {
-            let (a, b) = (evaluate(a, sizes, scalars)?, evaluate(b, sizes, scalars)?);
-            match op {
-                IntOp::Add => a.checked_add(b),
-                IntOp::Sub => a.checked_sub(b),
-                IntOp::Mul => a.checked_mul(b),
-                IntOp::Div => a.checked_div(b),
-                IntOp::Rem => a.checked_rem(b),
-                IntOp::Min => Some(a.min(b)),
-                IntOp::Max => Some(a.max(b)),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::arg::Scalar;
     use super::*;
+    use crate::plan::IntOp;
 
     const N: usize = 2;
 
@@ -235,23 +212,5 @@ mod tests {
         assert!(huge.corners().is_none(), "overflow");
         let far = Convolution { dilation: i32::MIN, ..Convolution::new(&[8, 8], &[3, 3], 1, 1, 1) };
         assert!(far.corners().is_none(), "reach far back");
-    }
-
-    #[test]
-    fn numbers_follow_rusts_arithmetic() {
-        let mut scalars = Scalars::new();
-        scalars.push(Scalar::I32(-7));
-        scalars.push(Scalar::F32(1.0));
-        let value = |number| evaluate(&number, &Sizes::of(&[3]), &scalars);
-        let binary = |op, b| value(of(op, Number::Scalar(0), b));
-        assert_eq!(binary(IntOp::Div, Number::Const(2)), Some(-3));
-        assert_eq!(binary(IntOp::Rem, Number::Const(2)), Some(-1));
-        assert_eq!(binary(IntOp::Mul, Number::Dim(0)), Some(-21));
-        assert_eq!(binary(IntOp::Min, Number::Dim(0)), Some(-7));
-        assert_eq!(binary(IntOp::Max, Number::Dim(0)), Some(3));
-        assert_eq!(binary(IntOp::Div, Number::Const(0)), None);
-        assert_eq!(binary(IntOp::Mul, Number::Const(i64::MIN)), None);
-        assert_eq!(value(Number::Scalar(1)), None);
-        assert_eq!(value(Number::Scalar(2)), None);
     }
 }
