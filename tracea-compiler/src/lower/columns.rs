@@ -121,3 +121,89 @@ fn product(dims: &[usize]) -> Number {
     let times = |a: Number, b: Number| Number::Binary(IntOp::Mul, Box::new(a), Box::new(b));
     dims.iter().map(of).reduce(times).unwrap_or(Number::Const(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Number;
+    use crate::testing::{accesses, cuda, lines, program};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// How `x` is read, 8 × 256 blocks of a result of N columns; it has L itself.
+    fn read(index: TokenStream) -> (String, Vec<Number>) {
+        let program = program(quote! {
+            #[schedule(sm_80, i = 8, j = 256)]
+            fn f<M: Dim, H: Dim, N: Dim, L: Dim>(x: &Tensor<f16, (M, L)>, y: &mut Tensor<f16, (H, M, N)>, by: i32) {
+                tile!(for (h, i, j) in (each(H), M, N) { y[(h, i, j)] = x[(i, #index)]; });
+            }
+        });
+        (accesses(&program)[0].clone(), program.columns.into_iter().map(|columns| columns.number).collect())
+    }
+
+    #[test]
+    fn parts_of_rows_are_read_as_rows_as_far_as_numbers_allow() {
+        let (as_rows, n) = ("x by rows, i < end, 1 inside".to_string(), Number::Dim(2));
+        assert_eq!(read(quote!(j + 0)), (as_rows.clone(), vec![n.clone()]), "a part ends with its loop");
+        assert_eq!(read(quote!(j + N)), (as_rows.clone(), vec![n.clone()]));
+        assert_eq!(read(quote!(h * N + j)), (as_rows.clone(), vec![n.clone()]));
+        assert_eq!(read(quote!(j + h * 64 + 8)), (as_rows, vec![n]));
+    }
+
+    #[test]
+    fn what_may_begin_within_a_vector_is_read_by_elements() {
+        let by_elements = ("x by elements, i < end, j < end, 1 inside".to_string(), vec![]);
+        for index in [quote!(j + 1), quote!(j - N), quote!(j + by), quote!(j + h), quote!(j * 2), quote!(N - j)] {
+            assert_eq!(read(index.clone()), by_elements, "{index}");
+        }
+    }
+
+    #[test]
+    fn columns_end_with_the_loop_and_with_the_tensor() {
+        let text = cuda(quote! {
+            #[schedule(sm_80, i = 8, j = 256)]
+            fn f<M: Dim, N: Dim, L: Dim>(x: &Tensor<f16, (M, L)>, y: &mut Tensor<f16, (M, N)>) {
+                tile!(for (i, j) in (M, N) { y[(i, j)] = x[(i, j + N)]; });
+            }
+        });
+        assert!(text.contains("}, min(N - j0, L - (j0 + N)));"), "{text}");
+    }
+
+    #[test]
+    fn what_surely_lies_inside_is_not_checked() {
+        let halves = program(quote! {
+            #[schedule(sm_80, i = 8, j = 64)]
+            fn f<M: Dim>(x: &Tensor<f16, (M, Const<128>)>, y: &mut Tensor<f16, (M, Const<64>)>) {
+                tile!(for (i, j) in (M, Const::<64>) { y[(i, j)] = x[(i, j + 64)]; });
+            }
+        });
+        assert_eq!((accesses(&halves)[0].as_str(), &halves.columns[..]), ("x by rows, i < end", &[][..]));
+    }
+
+    /// Weights times values of a sequence that begins and ends anywhere.
+    fn weighted(values: TokenStream, keys: TokenStream) -> Vec<String> {
+        lines(&program(quote! {
+            #[schedule(sm_90a, i = 128, j = 128, stages = 2, consumers = 2)]
+            fn f<S: Dim, T: Dim, Z: Dim>(
+                k: &Tensor<f16, (Z, Const<64>)>, v: &Tensor<f16, (Z, Const<64>)>, u: &Tensor<f16, (T, Const<64>)>,
+                q: &Tensor<f16, (S, Const<64>)>, y: &mut Tensor<f16, (S, Const<64>)>, start: i32, count: i32,
+            ) {
+                tile!(for i in S {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for j in #keys {
+                        let s = dot(q[(i, ..)], k[(start + j, ..)].t());
+                        acc += dot(s.to::<f16>(), #values);
+                    });
+                    y[(i, ..)] = acc.to();
+                });
+            }
+        }))
+    }
+
+    #[test]
+    fn rows_past_a_loops_end_are_cleared_where_a_sum_runs_over_them() {
+        let clears = |lines: Vec<String>| lines.iter().filter(|line| line.trim().starts_with("clear rows")).count();
+        assert_eq!(clears(weighted(quote!(v[(start + j, ..)]), quote!(T))), 1, "v goes on behind the sequence");
+        assert_eq!(clears(weighted(quote!(u[(j, ..)]), quote!(T.until(count)))), 1, "so does u");
+        assert_eq!(clears(weighted(quote!(u[(j, ..)]), quote!(T))), 0, "TMA brings zeros from outside of u");
+    }
+}

@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use crate::dtype::Dtype;
+    use crate::plan::{Columns, Number};
     use crate::tensor::Layout;
 
     fn tensor(address: usize, sizes: &[usize], strides: &[usize]) -> RawTensor {
@@ -113,6 +114,20 @@ mod tests {
         assert_eq!(at(&[8, 68], &[72, 1]), 8);
         assert_eq!(at(&[8, 67], &[72, 1]), 2);
         assert_eq!(at(&[], &[]), 16);
+    }
+
+    #[test]
+    fn parts_of_rows_count_as_addresses() {
+        let columns: &'static [Columns] = Box::leak(Box::new([
+            Columns { tensor: 0, number: Number::Dim(0) },
+            Columns { tensor: 0, number: Number::Const(24) },
+            Columns { tensor: 1, number: Number::Const(3) },
+        ]));
+        let variant = Variant { columns, ..Variant::of_source("f", "", 32) };
+        let (raw, scalars) = (tensor(0x1000, &[8, 64], &[64, 1]), Scalars::new());
+        let at = |tensor, size| parts_alignment_of(&variant, (tensor, &raw), &Sizes::of(&[size]), &scalars);
+        assert_eq!([64, 12, 6, 5].map(|size| at(0, size)), [16, 8, 4, 2]);
+        assert_eq!([at(1, 64), at(2, 64)], [2, 16]);
     }
 
     #[test]
