@@ -235,17 +235,17 @@ pub fn attention_packed<B: Dim, S: Dim, Z: Dim>(
 }
 
 /// Queries, keys and values of one head after another.
-struct Heads<'a> {
-    q: &'a Array,
-    k: &'a Array,
-    v: &'a Array,
+pub struct Heads<'a> {
+    pub q: &'a Array,
+    pub k: &'a Array,
+    pub v: &'a Array,
     /// Of the probabilities before their product with v.
-    rounding: f64,
+    pub rounding: f64,
 }
 
 impl Heads<'_> {
     /// `score` makes of head, query, key and their product what the softmax takes, or nothing where the query does not see the key.
-    fn reference(&self, score: impl Fn(usize, usize, usize, Expected) -> Option<Expected>) -> Vec<Expected> {
+    pub fn reference(&self, score: impl Fn(usize, usize, usize, Expected) -> Option<Expected>) -> Vec<Expected> {
         let ([heads, queries, size], [_, keys, value_size]) = (self.q.shape(), self.v.shape());
         let mut o = Vec::new();
         for h in 0..heads {
@@ -261,15 +261,15 @@ impl Heads<'_> {
 }
 
 /// The softmax of one query's scores.
-struct Weights {
+pub struct Weights {
     /// Key, weight, and how far off the weight may be.
     keys: Vec<(usize, f64, f64)>,
     /// Of the denominator, relatively.
-    blur: f64,
+    pub blur: f64,
 }
 
 impl Weights {
-    fn of(scores: &[(usize, Expected)], rounding: f64) -> Weights {
+    pub fn of(scores: &[(usize, Expected)], rounding: f64) -> Weights {
         let largest = scores.iter().map(|(_, score)| score.value).fold(f64::NEG_INFINITY, f64::max);
         let total: f64 = scores.iter().map(|(_, score)| (score.value - largest).exp()).sum();
         // A score's own error moves its weight by as much, relatively; so do the error of the maximum and a step down for each block.

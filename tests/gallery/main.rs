@@ -22,6 +22,7 @@ mod elementwise;
 mod epilogues;
 #[path = "../kernels/expected.rs"]
 mod expected;
+mod few_tiles;
 mod gathered;
 #[path = "../kernels/gpu.rs"]
 mod gpu;
@@ -73,6 +74,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(distances::subjects());
     all.extend(elementwise::subjects());
     all.extend(epilogues::subjects());
+    all.extend(few_tiles::subjects());
     all.extend(gathered::subjects());
     all.extend(linear_attention::subjects());
     all.extend(low_rank::subjects());

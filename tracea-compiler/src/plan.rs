@@ -106,11 +106,13 @@ pub struct Kept {
 pub struct Split {
     pub part_bytes: u32,
     pub most_parts: u32,
-    /// The first tiles may be left whole, or all of them: whether any is cut is baked in, `-DTRACEA_CUT=1` where it is, else 0.
+    /// The first tiles may be left whole; otherwise all are cut alike.
     pub some_whole: bool,
     /// Blocks put a tile together between them, by so many shares, and wait for each other: all of them run at a time. 0 where the one
     /// that comes last does it alone.
     pub shares: u32,
+    /// Some are sums relative to an extreme, of which whoever puts parts together makes each part's weight first.
+    pub weighted: bool,
 }
 
 /// What one block takes of a multiprocessor, in clock cycles.

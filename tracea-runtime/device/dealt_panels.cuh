@@ -41,11 +41,11 @@ __device__ __forceinline__ void leave_panels(const float (&x)[N], float* this_pa
     }
 }
 
-// Until this warpgroup's share of all parts has been left, where it puts any panel together. `arrived` has a count for each
+// Until this warpgroup's share of all parts has been left, where it puts any panel together, and whether it does. `arrived` has a count for each
 // warpgroup of the tile, 0 again when the last of those that wait has seen all come. One thread releases what the barrier before
 // ordered, and acquires for those that the barrier after orders: PTX ISA, "Memory Consistency Model", causality order.
 template <int PANELS, int THREADS>
-__device__ __forceinline__ void meet_parts(unsigned* arrived, int part, int parts) {
+__device__ __forceinline__ bool meet_parts(unsigned* arrived, int part, int parts) {
     bool waits = false;
 #pragma unroll
     for (int panel = 0; panel < PANELS; ++panel) waits |= panel_part<PANELS, THREADS>(panel, parts) == part;
@@ -63,6 +63,7 @@ __device__ __forceinline__ void meet_parts(unsigned* arrived, int part, int part
         }
     }
     if (waits) warpgroup_barrier();
+    return waits;
 }
 
 // A thread's registers of one panel in another block's part.
@@ -74,37 +75,81 @@ __device__ __forceinline__ void read_left(float4 (&come)[REGISTERS / 4], const f
     }
 }
 
+// How a register takes up what another part has left: by an operation ...
+template <class Op>
+struct Reduced {
+    struct Beside {};
+    __device__ __forceinline__ void read(Beside&, const float*) const {}
+    __device__ __forceinline__ void weigh(Beside&) const {}
+    __device__ __forceinline__ float take(float x, float left, const Beside&, int) const { return Op::apply(x, left); }
+};
+
+// ... or as a sum, multiplied by its row's weight. `weigh` makes that of the part's own extreme, which lies EXTREME floats from its tile.
+template <class L, int THREADS, int EXTREME, int ROWS, class Weigh>
+struct Weighted {
+    struct Beside {
+        float extreme[ROWS];
+        float weight[ROWS];
+    };
+    Weigh weigh_rows;
+    __device__ __forceinline__ void read(Beside& beside, const float* part) const {
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r) beside.extreme[r] = __ldcg(part + EXTREME + r * THREADS + static_cast<int>(threadIdx.x));
+    }
+    __device__ __forceinline__ void weigh(Beside& beside) const { weigh_rows(beside.extreme, beside.weight); }
+    __device__ __forceinline__ float take(float x, float left, const Beside& beside, int r) const {
+        return x + left * beside.weight[L::row_slot(r)];
+    }
+};
+
 // Of panels that this part puts together, what the others have left, in an order that the panel and their number say alone. A
 // thread has AHEAD parts on their way, and asks for the next one as it takes one up.
-template <class Op, int PANELS, int THREADS, int AHEAD, int N>
-__device__ __forceinline__ void join_panels(float (&x)[N], const float* first_part, int stride, int part, int parts) {
+template <int PANELS, int THREADS, int AHEAD, int N, class Way>
+__device__ __forceinline__ void join_panels_by(float (&x)[N], const float* first_part, int stride, int part, int parts, const Way& way) {
     constexpr int registers = N / PANELS;
     const auto after = [&](int n) { return first_part + static_cast<long long>(part + n < parts ? part + n : part + n - parts) * stride; };
 #pragma unroll
     for (int panel = 0; panel < PANELS; ++panel) {
         if (panel_part<PANELS, THREADS>(panel, parts) != part) continue;
         float4 come[AHEAD][registers / 4];
+        typename Way::Beside beside[AHEAD];
+        const auto ask = [&](int slot, int n) {
+            if (n >= parts) return;
+            way.read(beside[slot], after(n));
+            read_left<THREADS, registers>(come[slot], after(n), panel);
+        };
 #pragma unroll
-        for (int n = 0; n < AHEAD; ++n) {
-            if (1 + n < parts) read_left<THREADS, registers>(come[n], after(1 + n), panel);
-        }
+        for (int n = 0; n < AHEAD; ++n) ask(n, 1 + n);
 #pragma unroll 1
         for (int first = 1; first < parts; first += AHEAD) {
 #pragma unroll
             for (int n = 0; n < AHEAD; ++n) {
                 if (first + n >= parts) break;
+                way.weigh(beside[n]);
 #pragma unroll
                 for (int g = 0; g < registers / 4; ++g) {
                     const int r = panel * registers + 4 * g;
-                    x[r] = Op::apply(x[r], come[n][g].x);
-                    x[r + 1] = Op::apply(x[r + 1], come[n][g].y);
-                    x[r + 2] = Op::apply(x[r + 2], come[n][g].z);
-                    x[r + 3] = Op::apply(x[r + 3], come[n][g].w);
+                    x[r] = way.take(x[r], come[n][g].x, beside[n], r);
+                    x[r + 1] = way.take(x[r + 1], come[n][g].y, beside[n], r + 1);
+                    x[r + 2] = way.take(x[r + 2], come[n][g].z, beside[n], r + 2);
+                    x[r + 3] = way.take(x[r + 3], come[n][g].w, beside[n], r + 3);
                 }
-                if (first + n + AHEAD < parts) read_left<THREADS, registers>(come[n], after(first + n + AHEAD), panel);
+                ask(n, first + n + AHEAD);
             }
         }
     }
+}
+
+template <class Op, int PANELS, int THREADS, int AHEAD, int N>
+__device__ __forceinline__ void join_panels(float (&x)[N], const float* first_part, int stride, int part, int parts) {
+    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, Reduced<Op>{});
+}
+
+// The same of sums that are relative to an extreme; what this part has itself is relative to that of all.
+template <class L, int PANELS, int THREADS, int AHEAD, int EXTREME, int ROWS, int N, class Weigh>
+__device__ __forceinline__ void join_weighted_panels(float (&x)[N], const float* first_part, int stride, int part, int parts, Weigh weigh) {
+    const Weighted<L, THREADS, EXTREME, ROWS, Weigh> weighted{weigh};
+    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, weighted);
 }
 
 }  // namespace tracea

@@ -32,13 +32,15 @@ __device__ __forceinline__ void write_part(const float (&x)[N], float* part) {
 
 template <class Op, int THREADS, int N>
 __device__ __forceinline__ void read_parts(float (&x)[N], const float* part, int stride, int parts) {
+    // Few registers leave room for those of several parts on their way.
+    constexpr int at_a_time = N <= 8 ? 8 : 1;
 #pragma unroll
     for (int r = 0; r < N; ++r) x[r] = __ldcg(part + r * THREADS + threadIdx.x);
-#pragma unroll 1
+#pragma unroll at_a_time
     for (int p = 1; p < parts; ++p) {
-        part += stride;
+        const float* const other = part + static_cast<long long>(p) * stride;
 #pragma unroll
-        for (int r = 0; r < N; ++r) x[r] = Op::apply(x[r], __ldcg(part + r * THREADS + threadIdx.x));
+        for (int r = 0; r < N; ++r) x[r] = Op::apply(x[r], __ldcg(other + r * THREADS + threadIdx.x));
     }
 }
 

@@ -80,10 +80,10 @@ pub enum Error {
     NotGapless { schedule: String, tensors: String },
 
     #[error(
-        "schedule `{schedule}` takes rows of at most {most} elements whole, these have {given} -- let the launch choose its \
+        "schedule `{schedule}` takes rows of 1 to {most} elements whole, these have {given} -- let the launch choose its \
          schedule"
     )]
-    TooLong { schedule: String, most: usize, given: usize },
+    RowLength { schedule: String, most: usize, given: usize },
 
     #[error("`{kernel}` was handed {given} {what} -- it takes {expected}")]
     Arguments { kernel: &'static str, what: &'static str, given: usize, expected: usize },

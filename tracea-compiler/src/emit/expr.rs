@@ -38,7 +38,7 @@ impl Emitter<'_> {
                 (a, b) if a == b => a,
                 (a, _) => arithmetic(a),
             },
-            Expr::Call(..) => Scalar::Float,
+            Expr::Call(..) | Expr::Left(..) => Scalar::Float,
         }
     }
 
@@ -110,6 +110,7 @@ impl Emitter<'_> {
                     args.iter().map(|arg| strip(&self.operand_of(arg, domain)).to_string()).collect();
                 format!("functions::{name}({})", args.join(", "))
             }
+            Expr::Left(part, offset) => self.left(*part, *offset, domain),
         }
     }
 
@@ -117,7 +118,7 @@ impl Emitter<'_> {
     fn is_tight(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Number(number) => *number >= 0.0,
-            Expr::Param(_) | Expr::Var(_) | Expr::Call(..) => true,
+            Expr::Param(_) | Expr::Var(_) | Expr::Call(..) | Expr::Left(..) => true,
             // A conversion that changes nothing leaves its operand's text.
             Expr::Convert(ty, inner) => self.type_of(inner) != *ty || self.is_tight(inner),
             Expr::Unary(op, _) => !matches!(op, UnaryOp::Neg | UnaryOp::Not),

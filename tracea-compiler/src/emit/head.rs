@@ -55,7 +55,7 @@ impl Emitter<'_> {
             self.out.line(format!("constexpr int CLUSTER = {blocks};"));
             self.out.line("constexpr unsigned short CLUSTER_BLOCKS = (1 << CLUSTER) - 1;");
         }
-        if program.split.as_ref().is_some_and(|split| split.whole.is_some()) {
+        if program.split.is_some() {
             // Whether the launch cuts any tile.
             self.out.line("constexpr bool CUT = TRACEA_CUT;");
         }
@@ -257,8 +257,9 @@ impl Emitter<'_> {
                         .out
                         .line(format!("const CutTile {work} = cut_tile<CUT>({unit}, {by_cut}, {count}, {parts});")),
                     None => {
-                        self.out.line(format!("const int {part} = {unit} % {parts};"));
-                        self.out.line(format!("const int {tile} = {unit} / {parts};"));
+                        self.out.line(format!("const int {part} = CUT ? {unit} % {parts} : 0;"));
+                        self.out.line(format!("const int {tile} = CUT ? {unit} / {parts} : {unit};"));
+                        self.out.line(format!("const int {} = CUT ? {parts} : 1;", split.parts_here));
                     }
                 }
                 if !program.grid.is_empty() {

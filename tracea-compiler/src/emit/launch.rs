@@ -3,7 +3,7 @@
 use crate::lower::{Lowered, extent_dims};
 use crate::nest::{AxisKind, TensorId};
 use crate::plan::{GridAxis, Kept, Split, Variant};
-use crate::program::Program;
+use crate::program::{Program, Rejoin};
 
 /// The plan of a lowered kernel beside its source.
 pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
@@ -34,6 +34,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
             most_parts: split.most_parts,
             some_whole: split.whole.is_some(),
             shares: split.shares,
+            weighted: split.ways.iter().any(|way| matches!(way, Rejoin::Relative { .. })),
         }),
         kept: program.kept.as_ref().map(|rows| Kept {
             columns: GridAxis {

@@ -151,8 +151,8 @@ impl<'a> Emitter<'a> {
                     self.out.line("}");
                 }
             }
-            Stmt::JoinParts { values, leaving } => self.join_parts(values, leaving),
-            Stmt::DealParts { values, panels, ahead } => self.deal_parts(values, *panels, *ahead),
+            Stmt::JoinParts { values, relative, leaving } => self.join_parts(values, relative, leaving),
+            Stmt::DealParts { values, relative, panels, ahead } => self.deal_parts(values, relative, *panels, *ahead),
             Stmt::MaskEdge { target, axis, identity, rows } => self.mask_edge(*target, *axis, *identity, *rows),
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),

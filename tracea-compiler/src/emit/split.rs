@@ -1,18 +1,15 @@
 //! What blocks that share a tile's sum leave for each other, and how they put it together.
 
 use super::{Emitter, TilePart, reduce_name};
-use crate::nest::ReduceOp;
-use crate::program::{Domain, Part, Scalar, Split, Stmt, VarId};
+use crate::nest::BinaryOp;
+use crate::program::{Domain, Expr, Left, Part, Relative, Scalar, Split, Stmt, VarId};
 
 impl Emitter<'_> {
-    pub(super) fn join_parts(&mut self, values: &[(VarId, ReduceOp, Part, u32)], leaving: &[Stmt]) {
+    pub(super) fn join_parts(&mut self, values: &[Left], relative: &[Relative], leaving: &[Stmt]) {
         let Some(split) = &self.program.split else { return };
-        let (parts, floats, tile) = (&split.parts_here, split.floats, cut_tile(split));
+        let (parts, tile) = (&split.parts_here, cut_tile(split));
         self.begin_parts(split);
-        for (var, _, part, offset) in values {
-            let (function, name) = (self.part_function("write_part", None, *part, *var), &self.program.var(*var).name);
-            self.out.line(format!("{function}({name}, {});", place("this_part", *offset)));
-        }
+        values.iter().for_each(|left| self.write_part(left));
         let leave = if self.program.persistent { "continue" } else { "return" };
         let leaves = format!("if (!last_to_arrive({} + {tile}, {parts}))", split.arrived);
         if leaving.is_empty() {
@@ -25,39 +22,156 @@ impl Emitter<'_> {
             self.out.dedent();
             self.out.line("}");
         }
-        for (var, op, part, offset) in values {
-            let function = self.part_function("read_parts", Some(reduce_name(*op)), *part, *var);
-            let (name, at) = (&self.program.var(*var).name, place("first_part", *offset));
-            match part {
-                Part::Number => self.out.line(format!("{name} = {function}({at}, {floats}, {parts});")),
-                Part::Registers => self.out.line(format!("{function}({name}, {at}, {floats}, {parts});")),
-                Part::Columns | Part::Rows => {
-                    let scratch = self.scratch(Scalar::Float);
-                    self.out.line(format!("{function}({name}, {at}, {floats}, {parts}, {scratch});"))
-                }
+        values.iter().for_each(|left| self.read_parts(left));
+        relative.iter().for_each(|relative| self.add_weighted(relative, &relative.sums));
+        self.out.dedent();
+        self.out.line("}");
+    }
+
+    pub(super) fn deal_parts(&mut self, values: &[Left], relative: &[Relative], panels: u32, ahead: u32) {
+        let Some(split) = &self.program.split else { return };
+        let (part, parts, floats, tile) = (&split.part, &split.parts_here, split.floats, cut_tile(split));
+        let is_tile = |left: &&Left| matches!(self.program.var(left.var).domain, Domain::Tile(_));
+        let (tiles, slices): (Vec<&Left>, Vec<&Left>) = values.iter().partition(is_tile);
+        self.begin_parts(split);
+        slices.iter().for_each(|left| self.write_part(left));
+        for left in &tiles {
+            let (name, to) = (&self.program.var(left.var).name, place("this_part", left.offset));
+            self.out.line(format!("leave_panels<{panels}, THREADS>({name}, {to}, {part}, {parts});"));
+        }
+        let arrived = format!("{} + {tile} * {}", split.arrived, self.program.threads / 128);
+        let meet = format!("meet_parts<{panels}, THREADS>({arrived}, {part}, {parts})");
+        // What all of them read has come for those alone that wait.
+        if slices.is_empty() {
+            self.out.line(format!("{meet};"));
+        } else {
+            self.out.line(format!("if ({meet}) {{"));
+            self.out.indent();
+        }
+        for Relative { extreme, own, .. } in relative {
+            self.stmt(&Stmt::Declare(*own));
+            self.map(*own, Expr::Var(extreme.var));
+        }
+        slices.iter().for_each(|left| self.read_parts(left));
+        for relative in relative {
+            let (tiles, slices): (Vec<Left>, Vec<Left>) = relative.sums.iter().partition(is_tile);
+            if !slices.is_empty() {
+                self.add_weighted(relative, &slices);
             }
+            tiles.iter().for_each(|left| self.join_weighted(relative, left, panels, ahead));
+        }
+        for Left { var, op, offset, .. } in tiles {
+            let Some(op) = op else { continue };
+            let (name, from) = (&self.program.var(*var).name, place("first_part", *offset));
+            let function = format!("join_panels<{}, {panels}, THREADS, {ahead}>", reduce_name(*op));
+            self.out.line(format!("{function}({name}, {from}, {floats}, {part}, {parts});"));
+        }
+        if !slices.is_empty() {
+            self.out.dedent();
+            self.out.line("}");
         }
         self.out.dedent();
         self.out.line("}");
     }
 
-    pub(super) fn deal_parts(&mut self, values: &[(VarId, ReduceOp, u32)], panels: u32, ahead: u32) {
-        let Some(split) = &self.program.split else { return };
-        let (part, parts, floats, tile) = (&split.part, &split.parts_here, split.floats, cut_tile(split));
-        self.begin_parts(split);
-        for (var, _, offset) in values {
-            let (name, to) = (&self.program.var(*var).name, place("this_part", *offset));
-            self.out.line(format!("leave_panels<{panels}, THREADS>({name}, {to}, {part}, {parts});"));
+    fn write_part(&mut self, left: &Left) {
+        let (function, name) = (self.part_function("write_part", None, left), &self.program.var(left.var).name);
+        self.out.line(format!("{function}({name}, {});", place("this_part", left.offset)));
+    }
+
+    /// Of values that an operation puts together.
+    fn read_parts(&mut self, left: &Left) {
+        let (Some(split), Some(op)) = (&self.program.split, left.op) else { return };
+        let function = self.part_function("read_parts", Some(reduce_name(op)), left);
+        let (name, at) = (&self.program.var(left.var).name, place("first_part", left.offset));
+        let (floats, parts) = (split.floats, &split.parts_here);
+        match left.part {
+            Part::Number => self.out.line(format!("{name} = {function}({at}, {floats}, {parts});")),
+            Part::Registers => self.out.line(format!("{function}({name}, {at}, {floats}, {parts});")),
+            Part::Columns | Part::Rows => {
+                let scratch = self.scratch(Scalar::Float);
+                self.out.line(format!("{function}({name}, {at}, {floats}, {parts}, {scratch});"))
+            }
         }
-        let arrived = format!("{} + {tile} * {}", split.arrived, self.program.threads / 128);
-        self.out.line(format!("meet_parts<{panels}, THREADS>({arrived}, {part}, {parts});"));
-        for (var, op, offset) in values {
-            let (name, from) = (&self.program.var(*var).name, place("first_part", *offset));
-            let function = format!("join_panels<{}, {panels}, THREADS, {ahead}>", reduce_name(*op));
-            self.out.line(format!("{function}({name}, {from}, {floats}, {part}, {parts});"));
+    }
+
+    /// These sums of all parts, one part after the other, each by its weight.
+    fn add_weighted(&mut self, relative: &Relative, sums: &[Left]) {
+        let Some(Split { parts_here, floats, .. }) = &self.program.split else { return };
+        let Relative { extreme, own, weight, weigh, .. } = relative;
+        sums.iter().for_each(|sum| self.map(sum.var, Expr::Number(0.0)));
+        // Slices leave room for those of several parts on their way.
+        let is_tile = |sum: &Left| matches!(self.program.var(sum.var).domain, Domain::Tile(_));
+        let at_a_time = if sums.iter().any(is_tile) { 1 } else { 4 };
+        self.out.line(format!("#pragma unroll {at_a_time}"));
+        self.out.line(format!("for (int p = 0; p < {parts_here}; ++p) {{"));
+        self.out.indent();
+        self.out.line(format!("const float* const left = first_part + static_cast<long long>(p) * {floats};"));
+        self.stmt(&Stmt::Declare(*own));
+        self.map(*own, Expr::Left(extreme.part, extreme.offset));
+        self.stmt(&Stmt::Declare(*weight));
+        self.map(*weight, weigh.clone());
+        for sum in sums {
+            let left = Box::new(Expr::Left(sum.part, sum.offset));
+            let term = Expr::Binary(BinaryOp::Mul, left, Box::new(Expr::Var(*weight)));
+            self.map(sum.var, Expr::Binary(BinaryOp::Add, Box::new(Expr::Var(sum.var)), Box::new(term)));
         }
         self.out.dedent();
         self.out.line("}");
+    }
+
+    /// A tile's panels of all parts, where this part's own extreme is known.
+    fn join_weighted(&mut self, relative: &Relative, sum: &Left, panels: u32, ahead: u32) {
+        let Some(Split { part, parts_here, floats, .. }) = &self.program.split else { return };
+        let Relative { extreme, own, weight, weigh, .. } = relative;
+        let (Domain::Tile(tile), Domain::Rows(rows)) =
+            (self.program.var(sum.var).domain, self.program.var(*weight).domain)
+        else {
+            return;
+        };
+        self.stmt(&Stmt::Declare(*weight));
+        self.map(*weight, weigh.clone());
+        let scaled = Expr::Binary(BinaryOp::Mul, Box::new(Expr::Var(sum.var)), Box::new(Expr::Var(*weight)));
+        self.map(sum.var, scaled);
+        let layout = |id| &self.program.layout(id).name;
+        let (tile, rows) = (layout(tile), layout(rows));
+        let name = |var: VarId| &self.program.var(var).name;
+        let from_tile = i64::from(extreme.offset) - i64::from(sum.offset);
+        let function =
+            format!("join_weighted_panels<{tile}, {panels}, THREADS, {ahead}, {from_tile}, {rows}::row_size>");
+        let from = place("first_part", sum.offset);
+        let params = format!(
+            "const float (&{own})[{rows}::row_size], float (&{weight})[{rows}::row_size]",
+            own = name(*own),
+            weight = name(*weight)
+        );
+        self.out.line(format!(
+            "{function}({sum}, {from}, {floats}, {part}, {parts_here}, [&]({params}) {{",
+            sum = name(sum.var)
+        ));
+        self.out.indent();
+        self.map(*weight, weigh.clone());
+        self.out.dedent();
+        self.out.line("});");
+    }
+
+    fn map(&mut self, target: VarId, value: Expr) {
+        self.stmt(&Stmt::Map { target, value, unless_all: None });
+    }
+
+    /// What the part at `left` has of a value, for the register that a loop over its domain is at.
+    pub(super) fn left(&self, part: Part, offset: u32, domain: Domain) -> String {
+        let from = place("left", offset);
+        let layout = match domain {
+            Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id) => self.program.layout(id).name.as_str(),
+            Domain::Once => "",
+        };
+        match part {
+            Part::Registers => format!("__ldcg({from} + reg * THREADS + threadIdx.x)"),
+            Part::Rows => format!("__ldcg({from} + {layout}::row_at(reg))"),
+            Part::Columns => format!("__ldcg({from} + {layout}::col_at(reg))"),
+            Part::Number => format!("__ldcg({from})"),
+        }
     }
 
     /// Where the tile is cut: where its parts are, and this one.
@@ -84,7 +198,7 @@ impl Emitter<'_> {
             };
             let (part, parts) = (&split.part, &split.parts_here);
             let falls_to = format!("panel_part<{dealt}, THREADS>({panel}, {parts})");
-            self.out.line(format!("if ({falls_to} != {part}) continue;"));
+            self.out.line(format!("if ({parts} > 1 && {falls_to} != {part}) continue;"));
             self.some_panels = Some(format!("{parts} > 1"));
         }
         self.stmts(body);
@@ -94,12 +208,12 @@ impl Emitter<'_> {
     }
 
     /// `read_parts_cols<Sum, JTile>`, and so on.
-    fn part_function(&self, stem: &str, op: Option<&str>, part: Part, var: VarId) -> String {
-        let layout = match self.program.var(var).domain {
+    fn part_function(&self, stem: &str, op: Option<&str>, left: &Left) -> String {
+        let layout = match self.program.var(left.var).domain {
             Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id) => self.program.layout(id).name.as_str(),
             Domain::Once => "",
         };
-        let (suffix, last) = match part {
+        let (suffix, last) = match left.part {
             Part::Registers => ("", Some("THREADS")),
             Part::Columns => ("_cols", Some(layout)),
             Part::Rows => ("_rows", Some(layout)),

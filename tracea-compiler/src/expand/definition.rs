@@ -164,8 +164,12 @@ fn variant(variant: &Variant) -> TokenStream {
 }
 
 fn split(split: &Split) -> TokenStream {
-    let (plan, Split { part_bytes, most_parts, some_whole, shares }) = (plan(), split);
-    quote! { #plan::Split { part_bytes: #part_bytes, most_parts: #most_parts, some_whole: #some_whole, shares: #shares } }
+    let (plan, Split { part_bytes, most_parts, some_whole, shares, weighted }) = (plan(), split);
+    quote! {
+        #plan::Split {
+            part_bytes: #part_bytes, most_parts: #most_parts, some_whole: #some_whole, shares: #shares, weighted: #weighted,
+        }
+    }
 }
 
 fn kept(kept: &Kept) -> TokenStream {

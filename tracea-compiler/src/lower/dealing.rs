@@ -7,14 +7,17 @@
 //! ```
 //! One block that reads all parts of a tile takes longer for that than for its share of the products: eight parts of 128 × 128 are
 //! half a megabyte. Where what comes after the sum does each register by itself and goes out by panels, the parts' blocks have some of
-//! the panels each. They wait for each other, so that all of them must run at a time; the launch sees to that.
+//! the panels each. They wait for each other, so that all of them must run at a time; the launch sees to that. What the loop carries beside
+//! tiles, as a softmax's maximum and sum of each row, is little, and each block puts it together for itself.
 
 use crate::program::layout::LayoutId;
 use crate::program::pressure::CONSUMER_REGISTERS;
-use crate::program::{Domain, Part, Program, Stmt};
+use crate::program::{Domain, Left, Part, Program, Stmt};
 
 /// Registers that addresses and the like take beside tiles.
 const BESIDE_TILES: u32 = 64;
+/// The same of what makes weights of parts' extremes.
+const WEIGHTS: u32 = 48;
 /// Registers that a thread reads of other parts at a time, where there are as many: 32 KiB are on their way to a warpgroup then.
 const MOST_AHEAD: u32 = 64;
 
@@ -23,15 +26,15 @@ const MOST_AHEAD: u32 = 64;
 pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<Stmt> {
     let Some(at) = body.iter().position(|stmt| matches!(stmt, Stmt::JoinParts { .. })) else { return body };
     let Some((layout, panels)) = panels_after(program, &body, at) else { return body };
-    let Stmt::JoinParts { values, .. } = &body[at] else { return body };
+    let Stmt::JoinParts { values, relative, .. } = &body[at] else { return body };
     let each = program.layout(layout).size() / panels;
-    let held = values.len() as u32 * program.layout(layout).size();
+    let held: u32 = values.iter().map(|left| held(program, left)).sum();
     if held + each + CONSUMER_REGISTERS > registers {
         return body;
     }
-    let ahead = (registers.saturating_sub(BESIDE_TILES + held).min(MOST_AHEAD) / each).max(1);
-    let values = values.iter().map(|(var, op, _, offset)| (*var, *op, *offset)).collect();
-    body[at] = Stmt::DealParts { values, panels, ahead };
+    let beside = if relative.is_empty() { BESIDE_TILES } else { BESIDE_TILES + WEIGHTS };
+    let ahead = (registers.saturating_sub(beside + held).min(MOST_AHEAD) / each).max(1);
+    body[at] = Stmt::DealParts { values: values.clone(), relative: relative.clone(), panels, ahead };
     for stmt in &mut body[at..] {
         if let Stmt::Panels { dealt, .. } = stmt {
             *dealt = Some(panels);
@@ -44,17 +47,30 @@ pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<S
     body
 }
 
-/// The layout of the values that are joined, and by how many panels what follows can be dealt out.
+/// Registers of a thread.
+fn held(program: &Program, left: &Left) -> u32 {
+    match program.var(left.var).domain {
+        Domain::Tile(layout) => program.layout(layout).size(),
+        Domain::Rows(layout) => program.layout(layout).row_size(),
+        Domain::Cols(layout) => program.layout(layout).col_size(),
+        Domain::Once => 1,
+    }
+}
+
+/// The layout of the tiles that are joined, and by how many panels what follows can be dealt out. Slices of rows come whole to all.
 fn panels_after(program: &Program, body: &[Stmt], at: usize) -> Option<(LayoutId, u32)> {
-    let Stmt::JoinParts { values, .. } = &body[at] else { return None };
-    let layouts = values.iter().map(|(var, _, part, _)| match program.var(*var).domain {
-        Domain::Tile(layout) if *part == Part::Registers => Some(layout),
+    let Stmt::JoinParts { values, relative, .. } = &body[at] else { return None };
+    let tile = |left: &Left| match program.var(left.var).domain {
+        Domain::Tile(layout) => Some(layout),
         _ => None,
-    });
-    let layouts = layouts.collect::<Option<Vec<LayoutId>>>()?;
-    let layout = *layouts.first()?;
+    };
+    let is_row = |left: &Left| matches!(program.var(left.var).domain, Domain::Rows(_));
+    let held = values.iter().all(|left| left.part == Part::Registers && (tile(left).is_some() || is_row(left)));
+    let mut layouts = values.iter().filter_map(tile);
+    let layout = layouts.next()?;
     let after = &body[at + 1..];
-    if layouts.iter().any(|other| *other != layout) || !after.iter().all(is_by_registers) {
+    let by_row = relative.iter().all(|relative| is_row(&relative.extreme));
+    if !held || !by_row || layouts.any(|other| other != layout) || !after.iter().all(is_by_registers) {
         return None;
     }
     let counts =
@@ -86,7 +102,7 @@ fn is_by_registers(stmt: &Stmt) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{gemm, program};
+    use crate::testing::{cuda, gemm, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -133,6 +149,46 @@ mod tests {
         };
         assert_eq!((wide(1), wide(2)), (2, 0));
         assert_eq!(shares(gemm(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 2, consumers = 1, resident = 2))), 1);
+    }
+
+    /// The softmax's maximum and sum are slices that all blocks of a tile read.
+    #[test]
+    fn tiles_that_are_relative_to_a_row_are_dealt_out_too() {
+        let attention = |result: TokenStream, after: TokenStream| {
+            quote! {
+                #[schedule(sm_90a, i = 128, j = 128, stages = 2, consumers = 2)]
+                fn f<S: Dim, T: Dim>(
+                    q: &Tensor<f16, (S, Const<128>)>, k: &Tensor<f16, (T, Const<128>)>, v: &Tensor<f16, (T, Const<128>)>,
+                    o: &mut Tensor<f16, (S, Const<128>)>, #result
+                ) {
+                    tile!(for i in S {
+                        let mut m = full::<f32>(i, f32::NEG_INFINITY);
+                        let mut l = zeros::<f32>(i);
+                        let mut acc = zeros::<f32>((i, ..));
+                        tile!(for j in T {
+                            let s = dot(q[(i, ..)], k[(j, ..)].t());
+                            let m_new = m.max(s.row_max());
+                            let p = (s - m_new).exp();
+                            let fade = (m - m_new).exp();
+                            l = l * fade + p.row_sum();
+                            acc = acc * fade + dot(p.to::<f16>(), v[(j, ..)]);
+                            m = m_new;
+                        });
+                        o[(i, ..)] = (acc / l).to();
+                        #after
+                    });
+                }
+            }
+        };
+        assert_eq!(shares(attention(quote!(), quote!())), 2 * 2);
+        let text = cuda(attention(quote!(), quote!()));
+        let (_, met) = text.split_once("if (meet_parts<2, THREADS>(").expect("parts");
+        let order =
+            ["m_left[reg] = m[reg];", "read_parts<Max, THREADS>(m, ", "join_weighted_panels<IConst128Tile, 2, "];
+        let places: Vec<Option<usize>> = order.iter().map(|line| met.find(line)).collect();
+        assert!(places[0].is_some() && places.is_sorted(), "{text}");
+        let logs = attention(quote!(logs: &mut Tensor<f32, (S,)>,), quote!(logs[i] = m + l.log();));
+        assert_eq!(shares(logs), 0, "one block has the row");
     }
 
     #[test]

@@ -38,11 +38,14 @@ impl Lowering<'_> {
         let (from, until) = self.plain_range(level);
         let edge = self.names.fresh(&format!("{stem}_edge"));
         let last = IntText::Quotient(Box::new(until.clone()), Divisor::Const(i64::from(block))).times(block);
-        let kept = self.kept_from_the_first(level.inner).filter(|_| from == IntText::Const(0));
-        let value = match (&from, &kept) {
-            (_, Some(kept)) => IntText::Min(Box::new(last), Box::new(IntText::name(kept))),
-            (IntText::Const(0), None) => last,
-            (from, None) => IntText::Max(Box::new(from.clone()), Box::new(last)),
+        let kept = self.kept_until(level.inner, &from);
+        let last = match kept.clone() {
+            Some(kept) => IntText::Min(Box::new(last), Box::new(kept)),
+            None => last,
+        };
+        let value = match &from {
+            IntText::Const(0) => last,
+            from => IntText::Max(Box::new(from.clone()), Box::new(last)),
         };
         self.out.push(Stmt::Let { name: edge.clone(), value });
 
@@ -128,8 +131,26 @@ mod tests {
 
     #[test]
     fn whole_blocks_do_not_count_columns() {
-        let text = cuda(sums(quote!(N)));
+        let text = cuda(quote! {
+            #[schedule(sm_80, i = 4, j = 512)]
+            fn f<M: Dim, N: Dim>(y: &mut Tensor<f32, (M, N)>) {
+                tile!(for i in M {
+                    tile!(for j in N { y[(i, j)] = y[(i, j)].exp(); });
+                });
+            }
+        });
         assert!(text.contains("}, {BLOCK_J, N - j0});"), "{text}");
-        assert!(text.contains("if (j_edge < j_until)"), "{text}");
+        assert!(text.contains("if (j_edge < N)"), "{text}");
+    }
+
+    /// Where the loop is cut into parts, each keeps what it has of the rows.
+    #[test]
+    fn parts_run_what_they_keep_apart_from_the_rest() {
+        let text = cuda(sums(quote!(N)));
+        let edge = "const int j_edge = max(j_first, min((j_until / 512) * 512, j_first + j_kept));";
+        assert!(text.contains(edge), "{text}");
+        let (_, kept) = text.split_once("for (int j0 = j_first; j0 < j_edge; j0 += 512) {").expect("whole blocks");
+        let (kept, _) = kept.split_once("for (int j0 = j_edge; j0 < j_until; j0 += 512) {").expect("the rest");
+        assert!(kept.contains("load_kept_once") && !kept.contains("load_tile_vec"), "{text}");
     }
 }

@@ -110,14 +110,19 @@ impl Lowering<'_> {
         self.awaited = Some((axis, until));
     }
 
-    /// How many columns of what the loop reads are kept, where it walks all of them from the first on.
-    pub fn kept_from_the_first(&self, inner: &Loop) -> Option<String> {
+    /// Where what is kept ends of what the loop reads, if it walks all of it from the first on.
+    pub fn kept_until(&self, inner: &Loop, from: &IntText) -> Option<IntText> {
         let reads_kept = inner.body.stmts.iter().any(|stmt| {
             let NestStmt::Value(value) = stmt else { return false };
             self.kept_values.iter().any(|(kept, place)| kept == value && matches!(place, Kept::Rows { .. }))
         });
-        let rows = self.program.kept.as_ref().filter(|rows| reads_kept && rows.origin.is_none())?;
-        Some(rows.columns.clone())
+        let rows = self.program.kept.as_ref().filter(|_| reads_kept)?;
+        let columns = IntText::name(&rows.columns);
+        match (&rows.origin, from) {
+            (None, IntText::Const(0)) => Some(columns),
+            (Some(first), IntText::Name(from)) if first == from => Some(IntText::name(first).plus(columns)),
+            _ => None,
+        }
     }
 
     /// Where a value is kept that a step loads.

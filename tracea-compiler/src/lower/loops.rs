@@ -55,6 +55,7 @@ impl Lowering<'_> {
         let levels = nest_of(outer);
         let fed = self.operands_of(levels[levels.len() - 1]);
 
+        self.bound_extremes(outer, levels[levels.len() - 1]);
         let running = self.start_running(outer, home)?;
         for level in &levels {
             for (carried, var) in level.carried.iter().zip(&running) {
@@ -93,13 +94,17 @@ impl Lowering<'_> {
             let domain = self.domain(carried.head);
             let ty = scalar_of(self.nest.value(carried.head).ty.dtype);
             if home.stmts.contains(&NestStmt::Value(carried.init))
+                && self.finite_start(outer, carried).is_none()
                 && let Some(var) = self.given_up(carried.init)
                 && (self.program.var(var).domain, self.program.var(var).ty) == (domain, ty)
             {
                 running.push(var);
                 continue;
             }
-            let first = self.expr(carried.init, domain)?;
+            let first = match self.finite_start(outer, carried) {
+                Some(number) => Expr::Number(number),
+                None => self.expr(carried.init, domain)?,
+            };
             let var = self.declare(&carried.name, ty, domain);
             self.map(var, first);
             running.push(var);

@@ -16,7 +16,8 @@
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
-//! - `split` shares the terms of a sum out among blocks, `dealing` what they put together then;
+//! - `split` shares a loop's steps out among blocks, `rejoined` says how what it carries is put together again, `dealing` by how many of them;
+//! - `relative` knows sums whose terms are relative to a running extreme;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
 //! - `overlap` lets products run on while the next operands are awaited, `shifted` while the next step works out what to multiply;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
@@ -46,7 +47,9 @@ mod params;
 mod past_end;
 mod portfolio;
 mod reductions;
+mod rejoined;
 mod relaid;
+mod relative;
 mod rings;
 mod roles;
 mod selects;
@@ -168,7 +171,11 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         }
         if let Some(warpgroups) = program.pingpong {
             program.body.insert(0, Stmt::PingPong(PingPong::Begin, warpgroups));
-            program.body.push(Stmt::PingPong(PingPong::End, warpgroups));
+            let end = Stmt::PingPong(PingPong::End, warpgroups);
+            if !program.persistent {
+                split::leaving(&mut program.body).into_iter().for_each(|leaving| leaving.push(end.clone()));
+            }
+            program.body.push(end);
         }
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);
@@ -274,6 +281,8 @@ struct Lowering<'a> {
     masked: Vec<(VarId, AxisId, program::Identity)>,
     /// Running results that threads work out by shares.
     shares: Vec<shares::Placed>,
+    /// Next values of extremes that have seen only a part of what makes them finite.
+    bounded: BTreeSet<ValueId>,
     /// What takes the place of an extreme that may be infinite.
     finite: BTreeMap<ValueId, VarId>,
     /// Names of the first coordinate, and the one past the last, of this block's part of a loop without dots.
@@ -319,6 +328,7 @@ impl<'a> Lowering<'a> {
             fetches: Vec::new(),
             masked: Vec::new(),
             shares: Vec::new(),
+            bounded: BTreeSet::new(),
             finite: BTreeMap::new(),
             split_range: None,
             kept_values: Vec::new(),

@@ -258,6 +258,9 @@ impl Used<'_> {
                         }
                     }
                 }
+                Stmt::JoinParts { relative, .. } | Stmt::DealParts { relative, .. } => {
+                    relative.iter().for_each(|relative| self.expr(&relative.weigh))
+                }
                 Stmt::Line(_)
                 | Stmt::Declare(_)
                 | Stmt::DeclareOperand(_)
@@ -279,8 +282,6 @@ impl Used<'_> {
                 | Stmt::Publish { .. }
                 | Stmt::Advance(_)
                 | Stmt::DotWait { .. }
-                | Stmt::JoinParts { .. }
-                | Stmt::DealParts { .. }
                 | Stmt::Locate
                 | Stmt::FinishStores
                 | Stmt::PingPong(..)
@@ -330,7 +331,7 @@ impl Used<'_> {
                 self.expr(b);
             }
             Expr::Call(_, args) => args.iter().for_each(|arg| self.expr(arg)),
-            Expr::Number(_) | Expr::Var(_) => {}
+            Expr::Number(_) | Expr::Var(_) | Expr::Left(..) => {}
         }
     }
 

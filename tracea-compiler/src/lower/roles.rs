@@ -340,6 +340,7 @@ impl Lowering<'_> {
                 self.out.push(step_loop(steps, body));
             }
             None => {
+                self.share_plain(outer);
                 let body = self.nested(|this| this.produce(&outer.body))?;
                 self.plain_loop(&bounded[0], body);
             }

@@ -15,7 +15,8 @@
 use super::Lowering;
 use super::analysis::{Facts, Use, untransposed};
 use super::reductions::identity;
-use crate::nest::{AxisId, BinaryOp, Carried, CompareOp, Loop, Nest, Op, ReduceOp, UnaryOp, ValueId};
+use super::relative::Exponential;
+use crate::nest::{AxisId, BinaryOp, Carried, Loop, Nest, Op, ReduceOp, ValueId};
 use crate::program::{Along, Domain, Expr, Scalar, Stmt, VarId};
 use crate::schedule::ScheduleError;
 
@@ -88,16 +89,6 @@ struct Finder<'a> {
     facts: &'a Facts,
 }
 
-/// `exp(from - to)`, or of the difference scaled by what no step changes.
-struct Exponential {
-    function: UnaryOp,
-    from: ValueId,
-    to: ValueId,
-    scale: Option<ValueId>,
-    /// The difference, scaled, and the exponential itself.
-    places: [ValueId; 3],
-}
-
 impl Finder<'_> {
     fn op(&self, id: ValueId) -> &Op {
         &self.nest.value(id).op
@@ -160,25 +151,11 @@ impl Finder<'_> {
         let Op::Reduce(_, terms, _) = *self.op(share.reduction) else { return None };
         let Op::Binary(_, a, b) = *self.op(share.next) else { return None };
         let mut places = vec![share.reduction, share.next, a, b];
-        let fading = self.exponential(fade)?;
+        let fading = Exponential::of(self.nest, fade)?;
         let growing = self.multiple_of(terms, extreme.next, &mut places)?;
-        let scale = |exponential: &Exponential| exponential.scale.map(|scale| self.op(scale));
-        let alike = fading.function == growing.function && scale(&fading) == scale(&growing);
         places.extend(fading.places.into_iter().chain(growing.places));
         let meets = (fading.from, fading.to, growing.to) == (extreme.head, extreme.next, extreme.next);
-        (alike && meets).then_some(places)
-    }
-
-    fn exponential(&self, id: ValueId) -> Option<Exponential> {
-        let Op::Unary(function @ (UnaryOp::Exp | UnaryOp::Exp2), scaled) = *self.op(id) else { return None };
-        let never_changes = |id: &ValueId| matches!(self.op(*id), Op::Fill(_) | Op::Scalar(_));
-        let (difference, scale) = match *self.op(scaled) {
-            Op::Binary(BinaryOp::Mul, a, b) if never_changes(&b) => (a, Some(b)),
-            Op::Binary(BinaryOp::Mul, a, b) if never_changes(&a) => (b, Some(a)),
-            _ => (scaled, None),
-        };
-        let Op::Binary(BinaryOp::Sub, from, to) = *self.op(difference) else { return None };
-        Some(Exponential { function, from, to, scale, places: [difference, scaled, id] })
+        (fading.is_like(self.nest, &growing) && meets).then_some(places)
     }
 
     /// The exponential of a difference to the value, of which the terms are multiples; what lies between goes to `places`.
@@ -192,7 +169,7 @@ impl Finder<'_> {
             Op::Select(_, a, b) if matches!(self.op(b), Op::Fill(number) if *number == 0.0) => {
                 self.multiple_of(a, to, places)
             }
-            _ => self.exponential(terms).filter(|found| found.to == to),
+            _ => Exponential::of(self.nest, terms).filter(|found| found.to == to),
         };
         places.extend(found.is_some().then_some(terms));
         found
@@ -309,28 +286,9 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Of an extreme that may still be infinite where a thread has seen nothing else: a number in its place, so that differences to it
-    /// are none of infinities.
-    pub fn note_extreme(&mut self, id: ValueId) -> Result<(), ScheduleError> {
-        let is_extreme = |placed: &&Placed| placed.share.next == id && placed.share.update == Update::Bounded;
-        let Some(placed) = self.shares.iter().find(is_extreme).copied() else { return Ok(()) };
-        if self.is_above_neg_infinity(id) {
-            return Ok(());
-        }
-        let var = self.materialize(id)?;
-        let finite = self.declare(
-            &format!("{}_finite", self.program.var(var).name),
-            Scalar::Float,
-            self.program.var(var).domain,
-        );
-        let least = match placed.share.op {
-            ReduceOp::Min => f64::from(f32::MAX),
-            _ => f64::from(f32::MIN),
-        };
-        let value = Expr::Binary(binary_of(placed.share.op), Box::new(Expr::Var(var)), Box::new(Expr::Number(least)));
-        self.map(finite, value);
-        self.finite.insert(id, finite);
-        Ok(())
+    /// Whether this is the next value of an extreme of which each thread has its own.
+    pub fn is_own_extreme(&self, id: ValueId) -> bool {
+        self.shares.iter().any(|placed| placed.share.next == id && placed.share.update == Update::Bounded)
     }
 
     /// After the loop.
@@ -360,26 +318,10 @@ impl Lowering<'_> {
         self.spread_one(extreme.share.op, all, extreme.along);
         for sum in placed.iter().filter(relative) {
             let Update::Faded { fade, .. } = sum.share.update else { continue };
-            // The difference of two infinities is none.
-            let same = Expr::Compare(CompareOp::Eq, Box::new(Expr::Var(own)), Box::new(Expr::Var(all)));
-            let scale = self.scale(fade, own, all);
-            let scale = Expr::Select(Box::new(same), Box::new(Expr::Number(1.0)), Box::new(scale));
+            let scale = self.weight(fade, own, all);
             self.map(sum.target, Expr::Binary(BinaryOp::Mul, Box::new(Expr::Var(sum.target)), Box::new(scale)));
         }
         self.map(own, Expr::Var(all));
-    }
-
-    /// What a fade is from one extreme to another.
-    fn scale(&self, fade: ValueId, from: VarId, to: VarId) -> Expr {
-        match &self.nest.value(fade).op {
-            Op::Unary(op, inner) => Expr::Unary(*op, Box::new(self.scale(*inner, from, to))),
-            Op::Binary(BinaryOp::Mul, a, b) => {
-                Expr::Binary(BinaryOp::Mul, Box::new(self.scale(*a, from, to)), Box::new(self.scale(*b, from, to)))
-            }
-            Op::Fill(number) => Expr::Number(*number),
-            Op::Scalar(scalar) => Expr::Param(scalar.index()),
-            _ => Expr::Binary(BinaryOp::Sub, Box::new(Expr::Var(from)), Box::new(Expr::Var(to))),
-        }
     }
 
     fn spread_one(&mut self, op: ReduceOp, target: VarId, along: Along) {

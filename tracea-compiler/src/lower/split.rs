@@ -9,13 +9,15 @@
 //! many, the launch cuts a kernel's one loop into parts, for all tiles or, where there is a dot, for the last ones. That is
 //! possible where all that the loop carries are sums, or greatest or least values, of terms that do not read them.
 
-use super::Lowering;
-use super::analysis::{inputs, is_tiled};
+use super::analysis::is_tiled;
 use super::loops::nest_of;
-use crate::nest::{AxisId, BinaryOp, Block, Dtype, Loop, Nest, Op, ReduceOp, Stmt as NestStmt, ValueId};
+use super::{Lowering, rejoined};
+use crate::nest::{AxisId, Block, Loop, Nest, Stmt as NestStmt, ValueId};
 use crate::plan;
 use crate::program::layout::LayoutKind;
-use crate::program::{Domain, IntText, Param, ParamType, Part, Split, Stmt, VarId, WholeTiles};
+use crate::program::{
+    Domain, IntText, Left, Param, ParamType, Part, Rejoin, Relative, Scalar, Split, Stmt, VarId, WholeTiles,
+};
 
 /// Parts of a tile: adding up many takes longer than they save.
 const MOST_OF_TILES: u32 = 16;
@@ -23,7 +25,7 @@ const MOST_OF_TILES: u32 = 16;
 const MOST_OF_SLICES: u32 = 1024;
 
 /// The loop that can be cut, and how each of the values that it carries is put together again.
-pub fn find(nest: &Nest) -> Option<(&Loop, Vec<ReduceOp>)> {
+pub fn find(nest: &Nest) -> Option<(&Loop, Vec<Rejoin>)> {
     let mut loops = nest.body.stmts.iter().filter_map(|stmt| match stmt {
         NestStmt::Loop(inner) => Some(inner),
         _ => None,
@@ -32,43 +34,29 @@ pub fn find(nest: &Nest) -> Option<(&Loop, Vec<ReduceOp>)> {
     let before = nest.body.stmts.iter().take_while(|stmt| !matches!(stmt, NestStmt::Loop(_)));
     let levels = nest_of(outer);
     let innermost = levels[levels.len() - 1];
-    let whole = levels.iter().all(|level| level.from.is_none() && level.until.is_none());
-    let values_only = |block: &Block| block.stmts.iter().all(|stmt| matches!(stmt, NestStmt::Value(_)));
-    if !whole || outer.carried.is_empty() || !values_only(&innermost.body) {
+    if outer.carried.is_empty() || stores(&innermost.body) {
         return None;
     }
     if before.into_iter().any(|stmt| matches!(stmt, NestStmt::Store { .. })) {
         return None;
     }
-    let heads: Vec<ValueId> = innermost.carried.iter().map(|carried| carried.head).collect();
-    let ops: Option<Vec<ReduceOp>> = innermost
-        .carried
-        .iter()
-        .zip(&outer.carried)
-        .map(|(carried, first)| {
-            let Op::Binary(op, a, b) = nest.value(carried.next).op else { return None };
-            let op = match op {
-                BinaryOp::Add => ReduceOp::Sum,
-                BinaryOp::Max => ReduceOp::Max,
-                BinaryOp::Min => ReduceOp::Min,
-                _ => return None,
-            };
-            let term = match (a == carried.head, b == carried.head) {
-                (true, false) => b,
-                (false, true) => a,
-                _ => return None,
-            };
-            // What is added counts once; the greatest and the least value may begin with the same one in each part.
-            let may_start = op != ReduceOp::Sum || matches!(nest.value(first.init).op, Op::Fill(0.0));
-            let is_float = nest.value(carried.head).ty.dtype == Dtype::F32;
-            (may_start && is_float && !reads_any(nest, term, &heads)).then_some(op)
-        })
-        .collect();
-    Some((outer, ops?))
+    rejoined::find(nest, outer, innermost).map(|ways| (outer, ways))
 }
 
-fn reads_any(nest: &Nest, value: ValueId, heads: &[ValueId]) -> bool {
-    heads.contains(&value) || inputs(&nest.value(value).op).into_iter().any(|input| reads_any(nest, input, heads))
+fn stores(block: &Block) -> bool {
+    block.stmts.iter().any(|stmt| match stmt {
+        NestStmt::Store { .. } => true,
+        NestStmt::Loop(inner) => stores(&inner.body),
+        NestStmt::Value(_) => false,
+    })
+}
+
+/// What blocks do that leave a tile to another one.
+pub fn leaving(body: &mut [Stmt]) -> Option<&mut Vec<Stmt>> {
+    body.iter_mut().rev().find_map(|stmt| match stmt {
+        Stmt::JoinParts { leaving, .. } => Some(leaving),
+        _ => None,
+    })
 }
 
 impl Lowering<'_> {
@@ -81,8 +69,10 @@ impl Lowering<'_> {
     pub fn prepare_split(&mut self) {
         // Blocks of a cluster share out tiles.
         let may_be_cut = self.schedule.cluster.is_none() && self.program.skew.is_none();
-        let cut = |outer: &Loop| may_be_cut && (self.brings_operands(outer) || is_tiled(self.nest, outer.axis));
-        let Some((outer, ops)) = find(self.nest).filter(|(outer, _)| cut(outer)) else { return };
+        let whole = |outer: &Loop| outer.from.is_none() && outer.until.is_none();
+        let plain = |outer: &Loop| is_tiled(self.nest, outer.axis) && whole(outer);
+        let cut = |outer: &Loop| may_be_cut && (self.brings_operands(outer) || plain(outer));
+        let Some((outer, ways)) = find(self.nest).filter(|(outer, _)| cut(outer)) else { return };
         let [parts, workspace, arrived] = ["parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
         let shares_operands = !self.facts.dots.is_empty();
         let whole = shares_operands.then(|| {
@@ -99,7 +89,10 @@ impl Lowering<'_> {
                 }
                 (format!("{work}.part"), format!("{work}.parts"), format!("{work}.tile"))
             }
-            None => (self.names.fresh("part"), parts.clone(), self.names.fresh("tile")),
+            None => {
+                let [part, parts_here, tile] = ["part", "parts_here", "tile"].map(|name| self.names.fresh(name));
+                (part, parts_here, tile)
+            }
         };
         for (name, ty, arg) in [
             (&parts, ParamType::Int, plan::Arg::Parts),
@@ -110,7 +103,7 @@ impl Lowering<'_> {
         }
         self.program.split = Some(Split {
             axis: outer.axis,
-            ops,
+            ways,
             part,
             parts,
             whole,
@@ -169,10 +162,7 @@ impl Lowering<'_> {
 
     /// What blocks do that leave a tile to another one, where the loop before has been cut into parts.
     pub fn leaving(&mut self) -> Option<&mut Vec<Stmt>> {
-        self.out.iter_mut().rev().find_map(|stmt| match stmt {
-            Stmt::JoinParts { leaving, .. } => Some(leaving),
-            _ => None,
-        })
+        leaving(&mut self.out)
     }
 
     /// After the loop: the values that it carried become the sums of all parts, in the block that comes last.
@@ -180,7 +170,7 @@ impl Lowering<'_> {
         let Some(mut split) = self.program.split.clone() else { return };
         let mut values = Vec::new();
         let mut only_slices = true;
-        for (var, op) in running.iter().zip(&split.ops) {
+        for (var, way) in running.iter().zip(&split.ways) {
             let domain = self.program.var(*var).domain;
             let layout = |id| self.program.layout(id);
             let (part, floats) = match domain {
@@ -205,12 +195,39 @@ impl Lowering<'_> {
             if warps > 1 {
                 self.scratch = self.scratch.max(4 * warps * each);
             }
-            values.push((*var, *op, part, split.floats));
+            let op = match way {
+                Rejoin::Reduced(op) => Some(*op),
+                Rejoin::Relative { .. } => None,
+            };
+            values.push(Left { var: *var, op, part, offset: split.floats });
             split.floats += floats.next_multiple_of(4);
         }
-        split.most_parts = if only_slices { MOST_OF_SLICES } else { MOST_OF_TILES };
+        let relative = self.relative(&split.ways, &values);
+        split.most_parts = if only_slices && relative.is_empty() { MOST_OF_SLICES } else { MOST_OF_TILES };
         self.program.split = Some(split);
-        self.out.push(Stmt::JoinParts { values, leaving: Vec::new() });
+        self.out.push(Stmt::JoinParts { values, relative, leaving: Vec::new() });
+    }
+
+    /// Sums that are relative to a part's own extreme, by that and by how they fade.
+    fn relative(&mut self, ways: &[Rejoin], values: &[Left]) -> Vec<Relative> {
+        let mut found: Vec<((ValueId, usize), Relative)> = Vec::new();
+        for (way, sum) in ways.iter().zip(values) {
+            let Rejoin::Relative { fade, extreme } = *way else { continue };
+            if let Some((_, known)) = found.iter_mut().find(|(key, _)| *key == (fade, extreme)) {
+                known.sums.push(*sum);
+                continue;
+            }
+            let all = values[extreme];
+            let (name, domain) = (self.program.var(all.var).name.clone(), self.program.var(all.var).domain);
+            let [own, weight] = ["left", "weight"].map(|what| {
+                let var = self.declare(&format!("{name}_{what}"), Scalar::Float, domain);
+                self.out.pop();
+                var
+            });
+            let weigh = self.weight(fade, own, all.var);
+            found.push(((fade, extreme), Relative { extreme: all, own, weight, weigh, sums: vec![*sum] }));
+        }
+        found.into_iter().map(|(_, relative)| relative).collect()
     }
 }
 
@@ -332,17 +349,23 @@ mod tests {
         assert!(text.contains("read_parts<Sum, THREADS>(acc, "), "{text}");
     }
 
-    /// A launch that cuts no tile has code of its own.
+    /// A launch that cuts no tile has code of its own, in which nothing depends on parts.
     #[test]
     fn whether_tiles_are_cut_is_known_to_the_assembler() {
         let text = cuda(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)));
         assert!(text.contains("constexpr bool CUT = TRACEA_CUT;"), "{text}");
         assert_eq!(text.matches("const CutTile work = cut_tile<CUT>(").count(), 2, "{text}");
+        assert!(
+            text.contains("if (work.parts > 1 && panel_part<2, THREADS>(panel, work.parts) != work.part) continue;")
+        );
         let of_column = column(quote! {
             let mut total = zeros::<f32>(j);
             tile!(for i in M { total += x[(i, j)].col_sum(); });
             y[j] = total;
         });
-        assert!(!cuda(of_column).contains("TRACEA_CUT"), "all of its tiles are cut alike");
+        let text = cuda(of_column);
+        assert!(text.contains("constexpr bool CUT = TRACEA_CUT;"), "{text}");
+        assert!(text.contains("const int parts_here = CUT ? parts : 1;"), "{text}");
+        assert!(text.contains("if (parts_here > 1) {"), "{text}");
     }
 }

@@ -26,7 +26,7 @@ pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
 pub use roles::{Alone, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
 use shared::{Shared, SharedId};
-pub use split::{Part, Split, WholeTiles};
+pub use split::{Left, Part, Rejoin, Relative, Split, WholeTiles};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -208,6 +208,8 @@ pub enum Expr {
     /// Conversion with rounding to the type.
     Convert(Scalar, Box<Expr>),
     Call(String, Vec<Expr>),
+    /// What a part has left of a value, at this place in the workspace.
+    Left(Part, u32),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -235,14 +237,16 @@ pub enum Stmt {
     },
     /// The block that comes last puts the parts together, from these places in the workspace; the others end here.
     JoinParts {
-        values: Vec<(VarId, ReduceOp, Part, u32)>,
-        /// What those do before.
+        values: Vec<Left>,
+        relative: Vec<Relative>,
+        /// What the others do before they end.
         leaving: Vec<Stmt>,
     },
     /// Blocks put the parts together between them, by so many panels, from these places in the workspace: each leaves what others put
     /// together, waits until all have come, and has then the sums of its own panels, for which it reads so many parts at a time.
     DealParts {
-        values: Vec<(VarId, ReduceOp, u32)>,
+        values: Vec<Left>,
+        relative: Vec<Relative>,
         panels: u32,
         ahead: u32,
     },

@@ -125,9 +125,9 @@ impl Pass<'_> {
                     Stmt::Panels { count: *count, registers: *registers, body, dealt: *dealt }
                 }
                 // What leaves does not come back.
-                Stmt::JoinParts { values, leaving } => {
+                Stmt::JoinParts { values, relative, leaving } => {
                     let leaving = self.walk(leaving, &mut state.clone());
-                    Stmt::JoinParts { values: values.clone(), leaving }
+                    Stmt::JoinParts { values: values.clone(), relative: relative.clone(), leaving }
                 }
                 Stmt::If { condition, body } => {
                     Stmt::If { condition: condition.clone(), body: self.walk_branch(body, state) }

@@ -310,7 +310,7 @@ pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
         Stmt::Spread { target, .. } => {
             vars.insert(*target);
         }
-        Stmt::DealParts { values, .. } => vars.extend(values.iter().map(|(var, ..)| *var)),
+        Stmt::DealParts { values, .. } => vars.extend(values.iter().map(|left| left.var)),
         Stmt::Dot(dot) => {
             vars.insert(dot.target);
             for operand in [&dot.a, &dot.b] {
@@ -341,7 +341,7 @@ fn in_expr(expr: &Expr, vars: &mut BTreeSet<VarId>) {
             in_expr(b, vars);
         }
         Expr::Call(_, args) => args.iter().for_each(|arg| in_expr(arg, vars)),
-        Expr::Number(_) | Expr::Int(_) | Expr::Predicate(_) | Expr::Param(_) => {}
+        Expr::Number(_) | Expr::Int(_) | Expr::Predicate(_) | Expr::Param(_) | Expr::Left(..) => {}
     }
 }
 

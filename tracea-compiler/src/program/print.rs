@@ -1,7 +1,8 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
 use super::{
-    Access, AccessForm, BulkCopy, BulkForm, Cluster, Domain, Kept, Operand, PanelSide, Program, Scope, Stmt, StoreWay,
+    Access, AccessForm, BulkCopy, BulkForm, Cluster, Domain, Kept, Left, Operand, PanelSide, Program, Scope, Stmt,
+    StoreWay,
 };
 use std::fmt;
 
@@ -61,6 +62,12 @@ impl Program {
         }
     }
 
+    fn left(&self, values: &[Left]) -> String {
+        let way = |left: &Left| left.op.map_or("relative".to_string(), |op| format!("{op:?}"));
+        let value = |left: &Left| format!("{} ({}, {:?})", self.var(left.var).name, way(left), left.part);
+        values.iter().map(value).collect::<Vec<_>>().join(", ")
+    }
+
     fn stmts(&self, f: &mut fmt::Formatter<'_>, stmts: &[Stmt], depth: usize) -> fmt::Result {
         for stmt in stmts {
             if !matches!(stmt, Stmt::Line(_)) {
@@ -81,12 +88,8 @@ impl Program {
                     let split = if unless_all.is_some() { " where the block needs it" } else { "" };
                     write!(f, "map {}{split}", self.var(*target).name)?
                 }
-                Stmt::JoinParts { values, leaving } => {
-                    let names: Vec<String> = values
-                        .iter()
-                        .map(|(var, op, part, _)| format!("{} ({op:?}, {part:?})", self.var(*var).name))
-                        .collect();
-                    writeln!(f, "join parts of {}", names.join(", "))?;
+                Stmt::JoinParts { values, leaving, .. } => {
+                    writeln!(f, "join parts of {}", self.left(values))?;
                     if !leaving.is_empty() {
                         writeln!(f, "{}where others join them", "  ".repeat(depth))?;
                         self.stmts(f, leaving, depth + 1)?;
@@ -94,9 +97,7 @@ impl Program {
                     continue;
                 }
                 Stmt::DealParts { values, panels, .. } => {
-                    let names: Vec<String> =
-                        values.iter().map(|(var, op, _)| format!("{} ({op:?})", self.var(*var).name)).collect();
-                    write!(f, "deal parts of {} by {panels} panels", names.join(", "))?
+                    write!(f, "deal parts of {} by {panels} panels", self.left(values))?
                 }
                 Stmt::MaskEdge { target, identity, .. } => {
                     write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?

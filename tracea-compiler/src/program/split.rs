@@ -1,13 +1,14 @@
 //! How blocks share out the terms of a sum, and how what they leave for each other lies in the workspace.
 
-use crate::nest::{AxisId, ReduceOp};
+use super::{Expr, VarId};
+use crate::nest::{AxisId, ReduceOp, ValueId};
 
 /// A loop whose steps the launch may cut into parts, one a block: several blocks then sum up one tile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
     pub axis: AxisId,
     /// How the values that the loop carries are put together.
-    pub ops: Vec<ReduceOp>,
+    pub ways: Vec<Rejoin>,
     /// Names: which part this block has, of how many where its tile is one of those that are cut, and its first step.
     pub part: String,
     pub parts: String,
@@ -27,6 +28,38 @@ pub struct Split {
     pub most_parts: u32,
     /// Into how many shares a tile is dealt out among its parts; 0 where the one that comes last puts it together.
     pub shares: u32,
+}
+
+/// How parts of a value that a loop carries become the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejoin {
+    Reduced(ReduceOp),
+    /// A sum that is relative to the extreme at that position among what the loop carries, and fades by this as that changes.
+    Relative {
+        fade: ValueId,
+        extreme: usize,
+    },
+}
+
+/// What parts leave of a value, and where in the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    pub var: VarId,
+    /// None of a sum that is relative to an extreme.
+    pub op: Option<ReduceOp>,
+    pub part: Part,
+    pub offset: u32,
+}
+
+/// Sums that are relative to an extreme among what parts leave: each part's are multiplied by a weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Relative {
+    pub extreme: Left,
+    /// Registers of a part's own extreme, and of its weight, which this makes of that and of the extreme of all.
+    pub own: VarId,
+    pub weight: VarId,
+    pub weigh: Expr,
+    pub sums: Vec<Left>,
 }
 
 /// Names: the parameters that say how many of the first tiles are whole, and divide by how many are cut; and what a block has to do.

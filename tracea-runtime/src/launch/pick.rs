@@ -89,7 +89,7 @@ impl Launch<'_> {
         }
         if let Some(axis) = variant.longest.filter(|_| !has_room(variant, sizes)) {
             let given = axis.dims.iter().map(|dim| sizes.get(*dim)).product();
-            return Error::TooLong { schedule, most: axis.block as usize, given };
+            return Error::RowLength { schedule, most: axis.block as usize, given };
         }
         Error::NotCopied { schedule, tensors: names(&mut variant.relaid.iter().map(|relaid| relaid.tensor)) }
     }

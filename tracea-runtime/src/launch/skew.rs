@@ -32,9 +32,9 @@ impl Skews {
     }
 }
 
-/// Whether the variant takes rows as long as these.
+/// Whether the variant takes rows as long as these. What it takes in one step has one: a loop over nothing has none.
 pub(super) fn has_room(variant: &Variant, sizes: &Sizes) -> bool {
-    variant.longest.is_none_or(|axis| sizes.product(axis.dims) <= u64::from(axis.block))
+    variant.longest.is_none_or(|axis| (1..=u64::from(axis.block)).contains(&sizes.product(axis.dims)))
 }
 
 fn skew_of(tensor: &RawTensor) -> u32 {
@@ -90,9 +90,10 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_taken_up_to_the_longest() {
+    fn rows_are_taken_from_one_element_to_the_longest() {
         const WHOLE: Variant = Variant { longest: Some(GridAxis { dims: &[1], block: 263 }), ..BOTH };
-        assert_eq!([263, 264].map(|columns| has_room(&WHOLE, &Sizes::of(&[8, columns]))), [true, false]);
+        let has_room_for = |columns| has_room(&WHOLE, &Sizes::of(&[8, columns]));
+        assert_eq!([0, 1, 263, 264].map(has_room_for), [false, true, true, false]);
         assert!(has_room(&BOTH, &Sizes::of(&[8, 264])));
     }
 

@@ -93,7 +93,7 @@ fn nested_loops_feed_one_ring() {
 #[test]
 fn the_outermost_of_nested_loops_may_end_early() {
     let text = cuda(conv(quote!((f, s, c) in (each(R.until(L / 2)), each(Const::<3>), C)), quote!((o, f, s, c))));
-    assert!(text.contains("const int steps = (f_end * const_3) * ((C + 31) / 32);"), "{text}");
+    assert!(text.contains("const int all_steps = (f_end * const_3) * ((C + 31) / 32);"), "{text}");
     assert_eq!(text.matches("for (int step = 0;").count(), 1);
     let inner = cuda(conv(quote!((f, s, c) in (each(R), each(Const::<3>.until(f)), C)), quote!((o, f, s, c))));
     assert_eq!(inner.matches("for (int step = 0;").count(), 1);

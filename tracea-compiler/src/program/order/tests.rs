@@ -282,7 +282,8 @@ fn fragments_are_fenced_while_their_product_runs() {
 
 #[test]
 fn what_leaves_does_not_come_back() {
-    let leave = Stmt::JoinParts { values: Vec::new(), leaving: vec![stage(A), wait_full(), release()] };
+    let leave =
+        Stmt::JoinParts { values: Vec::new(), relative: Vec::new(), leaving: vec![stage(A), wait_full(), release()] };
     let expected = "leave [stage a, full, WARP, release], dot";
     assert_eq!(with_ring(APART, None, vec![leave, dot(A, A)]), expected);
 }

@@ -151,7 +151,7 @@ fn windows_of_pairs_are_for_what_is_slow_to_come_beside_them() {
 #[test]
 fn memory_bounds_what_few_rows_take() {
     // 235 MB at 3.9 TB/s: 60 µs of 1.75 GHz, whatever multiprocessors do.
-    let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true, shares: 0 });
+    let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true, shares: 0, weighted: false });
     let few = says(&Variant { split, ..SMALL }, [16, 28672, 4096], 0, false);
     assert!((105_000..180_000).contains(&few.cycles), "{}", few.cycles);
     assert_eq!(few.shares.parts, 1, "parts would be moved too");
@@ -160,7 +160,7 @@ fn memory_bounds_what_few_rows_take() {
 
 #[test]
 fn tiles_that_full_waves_leave_over_are_cut() {
-    let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 0 };
+    let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 0, weighted: false };
     let cut = |split| says(&Variant { split, ..WIDE }, [5120; 3], 0, false);
     let said = cut(Some(split));
     assert_eq!(said.shares.whole, 6 * 132, "of 40 x 20 tiles");
@@ -175,7 +175,7 @@ fn tiles_that_full_waves_leave_over_are_cut() {
 
 #[test]
 fn blocks_that_wait_for_each_other_run_at_a_time() {
-    let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8 };
+    let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8, weighted: false };
     let cut = |split, sizes| says(&Variant { split: Some(split), ..WIDE }, sizes, 0, false);
     for sizes in [[5120; 3], [512, 512, 16384], [384, 2304, 8192], [2048, 2048, 256], [128 * 19, 256 * 7, 4096]] {
         let Shares { whole, parts } = cut(dealt, sizes).shares;
@@ -190,6 +190,32 @@ fn blocks_that_wait_for_each_other_run_at_a_time() {
     let crowded =
         Variant { cost: Cost { resident: 2, ..WIDE.cost }, shared_bytes: 200 << 10, split: Some(dealt), ..WIDE };
     assert_eq!(says(&crowded, few, 0, false).shares, Shares::WHOLE, "a multiprocessor has room for one");
+}
+
+#[test]
+fn weights_of_parts_are_worth_many_steps() {
+    let split = Split { part_bytes: 4 * 128 * 136, most_parts: 16, some_whole: true, shares: 4, weighted: true };
+    let parts =
+        |split, terms| says(&Variant { split: Some(split), ..WIDE }, [1024, 1024, terms], 0, false).shares.parts;
+    assert_eq!([512, 4096].map(|terms| parts(split, terms)), [1, 4], "of 32 tiles");
+    assert_eq!(parts(Split { weighted: false, ..split }, 512), 4);
+    let many = |split| says(&Variant { split: Some(split), ..WIDE }, [128 * 4096, 256, 2048], 0, false).shares.parts;
+    assert_eq!(many(split), 1, "what 4 of 4096 tiles would save, all of them would lose");
+    assert!(many(Split { weighted: false, ..split }) > 1);
+}
+
+/// Blocks that run after others bring their rows while those work.
+#[test]
+fn rows_are_cut_where_few_of_them_run_at_a_time() {
+    let rows = Variant {
+        grid: &[GridAxis { dims: &[0], block: 1 }],
+        cost: Cost { fetches: &[], ..SMALL.cost },
+        split: Some(Split { part_bytes: 48, most_parts: 16, some_whole: false, shares: 0, weighted: true }),
+        ..WIDE
+    };
+    let parts = |count, columns| says(&rows, [count, 1, columns], 0, false).shares.parts;
+    assert_eq!(parts(2 * 2 * 132, 32000), 1, "twice as many as run at a time");
+    assert!(parts(16, 1 << 20) > 1);
 }
 
 #[test]
