@@ -1,6 +1,7 @@
 """The shapes of each suite: those that are tuned for, and others as ordinary that nobody looks at while tuning (`--held-out`).
 
-Products are (m, n, k); convolutions (n, c, h = w, k, r = s, stride, pad); attention (d, s); the rest (rows, cols).
+Products are (m, n, k); convolutions (n, c, h = w, k, r = s, stride, pad); attention (d, s), or
+(d, heads, queries, keys); the rest (rows, cols).
 """
 
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ MAIN = SimpleNamespace(
         (64, 3, 224, 64, 3, 1, 1), (64, 3, 224, 768, 16, 16, 0), (64, 24, 56, 96, 3, 1, 1),
     ],
     attention=[(d, s) for d in (64, 128, 256) for s in (512, 1024, 2048, 4096, 8192, 16384)],
+    few_heads=[(64, 8, 256, 16384), (128, 8, 512, 4096), (128, 8, 128, 16384), (128, 4, 1024, 8192), (256, 4, 512, 8192)],
     rows=[*MATRICES, (4096, 12288), (2048, 30001), (1024, 50257)],
     elements=[*MATRICES, (16384, 16384)],
 )
@@ -49,6 +51,7 @@ HELD_OUT = SimpleNamespace(
         (32, 384, 14, 192, 1, 1, 0), (128, 512, 14, 512, 3, 1, 1), (4, 640, 48, 640, 3, 1, 1), (16, 256, 40, 256, 5, 1, 2),
         (32, 3, 256, 48, 4, 4, 0), (32, 45, 60, 77, 3, 1, 1),
     ],
+    few_heads=[(64, 4, 512, 9000), (128, 6, 384, 6144), (128, 2, 64, 32768)],
     attention=[(64, 768), (64, 3072), (128, 1536), (128, 6144), (256, 640), (256, 5120)],
     rows=[(4096, 768), (16384, 2048), (2048, 32000), (32768, 320), (3001, 2999), (10000, 1500)],
     elements=[(4096, 768), (16384, 2048), (2048, 32000), (32768, 320), (3001, 2999), (12000, 12000)],

@@ -111,6 +111,17 @@ def attention(comparison, shapes):
                 comparison.compare("attention", f"d {d}, s {s}{', causal' if causal else ''}", "attention", flags, "cuDNN", run)
 
 
+def few_heads(comparison, shapes):
+    peers = {"cuDNN": SDPBackend.CUDNN_ATTENTION, "FlashAttention-2": SDPBackend.FLASH_ATTENTION}
+    for d, heads, s, t in shapes.few_heads:
+        q, k, v = (normal(1, heads, rows, d) for rows in (s, t, t))
+        flags = ["--batch", 1, "--heads", heads, "--seq", s, "--kv-seq", t, "--dim", d]
+        for name, backend in peers.items():
+            with sdpa_kernel(backend):
+                run = lambda: F.scaled_dot_product_attention(q, k, v)
+                comparison.compare("few-heads", f"d {d}, {heads} heads, {s} queries, {t} keys", "attention", flags, name, run)
+
+
 def memory(comparison, shapes):
     kernels = {
         "softmax": shapes.rows, "layer-norm": shapes.rows, "rms-norm": shapes.rows, "row-sum": shapes.rows, "col-sum": shapes.rows,

@@ -15,6 +15,7 @@ linear      product with bias, activation, residual                    torch.com
 swiglu      two products, one gates the other                          torch.compile of one concatenated product
 conv2d      convolution, bias, ReLU                                    cuDNN's fused kernel
 attention   forward, causal or not                                     cuDNN's attention
+few-heads   forward, fewer tiles of queries than multiprocessors       cuDNN's attention, and FlashAttention-2
 memory      kernels without a product                                  a device copy that reads and writes as many bytes in all
 portfolio   the products of gemm                                       the best of all schedules (not run unless asked for)
 """
@@ -34,7 +35,7 @@ from shapes import HELD_OUT, MAIN
 SUITES = {
     "gemm": suites.gemm, "gemm-bf16": suites.gemm_bf16, "gemm-tf32": suites.gemm_tf32, "transposed": suites.transposed,
     "ragged": suites.ragged, "linear": suites.linear, "swiglu": suites.swiglu, "conv2d": suites.conv2d, "attention": suites.attention,
-    "memory": suites.memory, "portfolio": suites.portfolio,
+    "few-heads": suites.few_heads, "memory": suites.memory, "portfolio": suites.portfolio,
 }
 DEFAULT = [suite for suite in SUITES if suite != "portfolio"]
 
