@@ -83,13 +83,12 @@ impl Carries<'_> {
             _ => return None,
         };
         let terms = self.terms(carried.next, op);
-        let [own] = terms.iter().copied().filter(|term| !self.is_free(*term)).collect::<Vec<_>>()[..] else {
-            return if op == BinaryOp::Add { self.relative(carried, &terms) } else { None };
-        };
-        if own == carried.head {
-            return Some(Rejoin::Reduced(reduce));
+        let dependent: Vec<ValueId> = terms.iter().copied().filter(|term| !self.is_free(*term)).collect();
+        match op {
+            _ if dependent == [carried.head] => Some(Rejoin::Reduced(reduce)),
+            BinaryOp::Add => self.relative(carried, &terms),
+            _ => None,
         }
-        None
     }
 
     /// What the operation puts together.
