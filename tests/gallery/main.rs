@@ -11,6 +11,7 @@ mod batched;
 mod broadcast;
 #[path = "../kernels/case.rs"]
 mod case;
+mod channels_first;
 mod columns;
 mod conv;
 mod covariance;
@@ -68,6 +69,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(batched::subjects());
     all.extend(broadcast::subjects());
     all.extend(columns::subjects());
+    all.extend(channels_first::subjects());
     all.extend(conv::subjects());
     all.extend(covariance::subjects());
     all.extend(dequantised::subjects());

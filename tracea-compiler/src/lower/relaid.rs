@@ -1,14 +1,18 @@
-//! Operands that the launch lays anew: `wgmma` reads tf32 from shared memory along the sum alone. Of a left operand that lies across it
-//! threads read fragments, but a right one is copied first, and the nest is lowered as if the copy were what the kernel was given.
+//! Operands that the launch lays anew, with the sum's axis last: the nest is lowered as if the copy were what the kernel was given.
 //!
 //! ```text
-//! b: (K, N)   dot(a[(i, k)], b[(k, j)])        becomes        b: (N, K)   dot(a[(i, k)], b[(j, k)].t())
+//! b: (K, N)         dot(a[(i, k)], b[(k, j)])          becomes      b: (N, K)         dot(a[(i, k)], b[(j, k)].t())
+//! x: (N, C, H, W)   x[(n, c, p + r, q + s)]            becomes      x: (N, H, W, C)   x[(n, p + r, q + s, c)]
 //! ```
+//! - Of tf32, `wgmma` reads from shared memory along the sum alone. Of a left operand that lies across it threads read fragments, but a
+//!   right one is copied.
+//! - Of any type, what is contiguous neither along the sum nor along the tile's other axis has no vectors: it would come element by
+//!   element, and a window's elements as often as it has taps.
 
-use super::analysis::{Facts, OperandSource, mentions, operand_only};
-use crate::nest::{Dtype, Int, Nest, Op, TensorId, ValueId};
+use super::analysis::{DotFact, Facts, OperandSource, mentions, operand_only};
+use super::columns;
+use crate::nest::{AxisId, Dtype, Extent, Int, Nest, Op, TensorId, ValueId};
 use crate::plan::Relaid;
-use crate::program::Major;
 use crate::schedule::target::{Pipeline, Target};
 use std::rc::Rc;
 
@@ -43,15 +47,15 @@ impl Laid {
     }
 }
 
-/// Tensors that lie across the sums of tf32 dots as right operands, where nothing but dots reads or writes them.
+/// Tensors that dots would have with the sum's axis last, where nothing but dots reads them and nothing writes them.
 fn relaid(nest: &Nest) -> Vec<Relaid> {
     let facts = Facts::of(nest);
-    let across = across(nest, &facts);
+    let operands = operands(nest, &facts);
     let alone = operand_only(nest, &facts);
     let mut relaid: Vec<Relaid> = Vec::new();
-    for Across { tensor, last, .. } in across.iter().filter(|across| across.right) {
+    for Operand { tensor, last, .. } in operands.iter().filter(|operand| operand.wanted) {
         let alike = |load: &ValueId| {
-            let mut readers = across.iter().filter(|other| other.load == *load).peekable();
+            let mut readers = operands.iter().filter(|other| other.load == *load).peekable();
             alone.contains(load) && readers.peek().is_some() && readers.all(|other| other.last == *last)
         };
         let known = relaid.iter().any(|known| known.tensor == tensor.index());
@@ -62,31 +66,47 @@ fn relaid(nest: &Nest) -> Vec<Relaid> {
     relaid
 }
 
-/// A tf32 operand that lies across its dot's sum.
-struct Across {
+/// An operand of which an axis that is not the last one is its dot's sum's.
+struct Operand {
     tensor: TensorId,
     load: ValueId,
     /// Which of the tensor's axes the sum runs along.
     last: usize,
-    /// The dot's right one.
-    right: bool,
+    /// Last, rather than as it lies.
+    wanted: bool,
 }
 
-fn across(nest: &Nest, facts: &Facts) -> Vec<Across> {
-    let mut across = Vec::new();
-    for dot in facts.dots.iter().filter(|dot| dot.dtype == Dtype::Tf32) {
-        for (source, right) in [(&dot.a, false), (&dot.b, true)] {
-            let OperandSource::Tensor { load, tensor, major: Major::Mn } = source else { continue };
-            let Op::Load { index, .. } = &nest.value(*load).op else { continue };
-            let mut along = (0..index.len()).filter(|at| mentions(&index[*at], dot.k));
-            if let (Some(last), None) = (along.next(), along.next())
-                && index[last] == Int::Axis(dot.k)
-            {
-                across.push(Across { tensor: *tensor, load: *load, last, right });
-            }
+fn operands(nest: &Nest, facts: &Facts) -> Vec<Operand> {
+    let sides = |dot: &'_ DotFact| [(dot.a.clone(), dot.m, false), (dot.b.clone(), dot.n, true)];
+    let mut operands = Vec::new();
+    for dot in &facts.dots {
+        for (source, other, right) in sides(dot) {
+            let OperandSource::Tensor { load, tensor, .. } = source else { continue };
+            let Op::Load { index, .. } = &nest.value(load).op else { continue };
+            let Some(last) = axis_of_sum(nest, index, dot.k) else { continue };
+            let contiguous = |axis: AxisId| columns::are_contiguous(nest, tensor, index, axis);
+            let wanted = match contiguous(other) {
+                true => right && dot.dtype == Dtype::Tf32,
+                false => !contiguous(dot.k),
+            };
+            operands.push(Operand { tensor, load, last, wanted });
         }
     }
-    across
+    operands
+}
+
+/// The one axis of the tensor that the sum's innermost elements run along.
+fn axis_of_sum(nest: &Nest, index: &[Int], k: AxisId) -> Option<usize> {
+    let (innermost, others) = match &nest.axis(k).extent {
+        Extent::Flat(parts) => (Int::FlatCoord(k, parts.len().checked_sub(1)?), parts.len() > 1),
+        _ => (Int::Axis(k), false),
+    };
+    let mut along = (0..index.len()).filter(|at| match others {
+        true => index[*at].any(&|part| *part == innermost),
+        false => mentions(&index[*at], k),
+    });
+    let only = along.next().filter(|at| along.next().is_none() && index[*at] == innermost)?;
+    (only + 1 < index.len()).then_some(only)
 }
 
 fn loads<'n>(nest: &'n Nest, facts: &'n Facts, wanted: TensorId) -> impl Iterator<Item = ValueId> + 'n {
@@ -173,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_tf32_that_lies_across_the_sum_is_laid_anew() {
+    fn of_vectors_only_tf32_across_the_sum_is_laid_anew() {
         let of = |a, b| names(product(quote!(dot(#a, #b))));
         let (a, at) = (quote!(a[(i, k)].to::<tf32>()), quote!(a[(k, i)].to::<tf32>().t()));
         let (b, bt) = (quote!(b[(k, j)].to::<tf32>()), quote!(b[(j, k)].to::<tf32>().t()));
@@ -184,6 +204,56 @@ mod tests {
         assert_eq!(of(quote!(a[(i, k)]), quote!(b[(k, j)])), [""; 0], "exact products");
         let shifted = names(product(quote!(dot(a[(i, k)].to::<tf32>(), b[(k + 1, j)].to::<tf32>()))));
         assert_eq!(shifted, [""; 0], "no axis of the tensor is the sum's");
+    }
+
+    #[test]
+    fn what_has_no_vectors_is_laid_anew() {
+        let named = |name: &str, dims: &[&str]| (name.to_string(), dims.iter().map(|dim| dim.to_string()).collect());
+        let convolution = |flat: TokenStream| {
+            relaid(quote! {
+                fn f<N: Dim, C: Dim, H: Dim, W: Dim, K: Dim, R: Dim, S: Dim>(
+                    x: &Tensor<f16, (N, C, H, W)>, w: &Tensor<f16, (K, C, R, S)>, y: &mut Tensor<f16, (N, K, H, W)>,
+                ) {
+                    tile!(for (npq, ko) in (flat(N, H, W), K) {
+                        let (n, p, q) = npq.coords();
+                        let mut acc = zeros::<f32>((npq, ko));
+                        #flat
+                        y[(n, ko, p, q)] = acc.to();
+                    });
+                }
+            })
+        };
+        let of = [named("x", &["N", "H", "W", "C"]), named("w", &["K", "R", "S", "C"])];
+        assert_eq!(
+            convolution(quote! {
+                tile!(for (r, s, c) in (each(R), each(S), C) { acc += dot(x[(n, c, p + r, q + s)], w[(ko, c, r, s)].t()); });
+            }),
+            of
+        );
+        assert_eq!(
+            convolution(quote! {
+                tile!(for rsc in flat(R, S, C) {
+                    let (r, s, c) = rsc.coords();
+                    acc += dot(x[(n, c, p + r, q + s)], w[(ko, c, r, s)].t());
+                });
+            }),
+            of
+        );
+        let by_channels = |index: TokenStream| {
+            relaid(quote! {
+                fn f<N: Dim, M: Dim, C: Dim>(
+                    a: &Tensor<f16, (N, M, C)>, b: &Tensor<f16, (C, M, N)>, at: &Tensor<i32, (M,)>, y: &mut Tensor<f16, (C, N, N)>,
+                ) {
+                    tile!(for (c, i, j) in (each(C), N, N) {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for k in M { acc += dot(a[#index], b[(c, k, j)]); });
+                        y[(c, i, j)] = acc.to();
+                    });
+                }
+            })
+        };
+        assert_eq!(by_channels(quote!((i, k, c))), [named("a", &["N", "C", "M"])], "b has vectors across the sum");
+        assert_eq!(by_channels(quote!((i, at[k], c))), [], "no axis of the tensor is the sum's");
     }
 
     #[test]

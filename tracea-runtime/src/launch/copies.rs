@@ -17,8 +17,6 @@ use crate::tensor::{Layout, RawTensor};
 
 /// Of one launch: what `device/realign.cuh` and `device/transpose.cuh` take.
 pub(super) const MOST_COPIES: usize = 4;
-/// What `device/transpose.cuh` moves.
-const TRANSPOSED_BYTES: usize = 4;
 
 /// Of a row, what its copy may be longer by, one part in so many.
 const PADDED: usize = 8;
@@ -124,9 +122,6 @@ impl Copies {
     fn with(mut self, tensor: usize, raw: &RawTensor, last: usize) -> Option<Copies> {
         let bytes = raw.dtype().bytes();
         let copied = Copied { tensor, last, layout: relaid(raw.layout(), last, bytes)?, offset: self.bytes };
-        if copied.way() == Way::Transposed && bytes != TRANSPOSED_BYTES {
-            return None;
-        }
         let layout = copied.layout;
         self.copies.push(copied);
         let room = layout.sizes().first().zip(layout.strides().first()).map_or(0, |(size, stride)| size * stride);
@@ -354,12 +349,13 @@ mod tests {
         let batched = relaid_copies(&f32s(&[6, 3, 5]), &even).unwrap();
         assert_eq!(batched, [(1, vec![40, 8, 1], Way::Transposed)], "(3, 5, 6)");
         assert_eq!(relaid_copies(&f32s(&[0, 64]), &even).unwrap().len(), 1, "though there is nothing to copy");
+        let halves = relaid_copies(&dense(&[10, 64]), &even).unwrap();
+        assert_eq!(halves, [(1, vec![16, 1], Way::Transposed)], "of two bytes each");
     }
 
     #[test]
     fn what_cannot_be_laid_anew_leaves_no_copies() {
         let even = dense(&[10, 64]);
-        assert_eq!(relaid_copies(&even, &even), None, "elements of two bytes");
         let large = tensor(Dtype::F32, 0x1000, &[1 << 14, (1 << 14) + 1], &[1 << 15, 1]);
         assert_eq!(relaid_copies(&large, &even), None, "more than there is room for");
     }

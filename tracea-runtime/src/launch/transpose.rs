@@ -25,6 +25,7 @@ struct Entry {
     rows: u32,
     columns: u32,
     pitch: u32,
+    element_bytes: u32,
     across: FastDiv,
     down: FastDiv,
     planes: OuterAxes,
@@ -38,7 +39,7 @@ pub(super) struct Entries {
     entries: [Entry; MOST_COPIES],
 }
 
-const _: () = assert!(size_of::<Entry>() == 160 && size_of::<Entries>() == 648, "as the header lays them out");
+const _: () = assert!(size_of::<Entry>() == 168 && size_of::<Entries>() == 680, "as the header lays them out");
 
 /// The table, and the blocks of the grid that covers it.
 pub(super) fn entries(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Entries, u32) {
@@ -62,8 +63,14 @@ impl Entry {
             let (size, stride) = (layout.sizes().get(at), layout.strides().get(at));
             size.copied().zip(stride.copied()).unwrap_or((1, 0))
         };
-        let ((rows, row_stride), (columns, _)) = (axis(last), axis(contiguous));
-        let outer = (0..contiguous).filter(|at| *at != last).map(axis);
+        let ((rows, row_stride), (mut columns, _)) = (axis(last), axis(contiguous));
+        // Axes that lie evenly behind the copy's last one are columns too.
+        let mut inner = contiguous;
+        while inner > last + 1 && axis(inner - 1).1 == columns {
+            inner -= 1;
+            columns *= axis(inner).0;
+        }
+        let outer = (0..inner).filter(|at| *at != last).map(axis);
         let planes: usize = outer.clone().map(|(size, _)| size).product();
         let (across, down) = (columns.div_ceil(SIDE), rows.div_ceil(SIDE));
         let entry = Entry {
@@ -71,6 +78,7 @@ impl Entry {
             row_stride: row_stride as i64,
             rows: rows as u32,
             columns: columns as u32,
+            element_bytes: raw.dtype().bytes() as u32,
             pitch: copy.strides().iter().rev().nth(1).map_or(0, |pitch| *pitch as u32),
             across: FastDiv::new(across as u32),
             down: FastDiv::new(down as u32),
@@ -98,12 +106,14 @@ mod tests {
         let (place, across) = (block / entry.across.divisor, block % entry.across.divisor);
         let (plane, down) = (place / entry.down.divisor, place % entry.down.divisor);
         let source = entry.source + entry.planes.offset(plane);
-        let target = entry.target + 4 * u64::from(plane) * u64::from(entry.columns) * u64::from(entry.pitch);
+        let bytes = u64::from(entry.element_bytes);
+        let target = entry.target + bytes * u64::from(plane) * u64::from(entry.columns) * u64::from(entry.pitch);
         let side = SIDE as u32;
         let rows = (down * side..(down + 1) * side).filter(|row| *row < entry.rows);
         let columns = (across * side..(across + 1) * side).filter(|column| *column < entry.columns);
-        let from = |row: u32, column: u32| source + 4 * (u64::from(row) * entry.row_stride as u64 + u64::from(column));
-        let to = |row: u32, column: u32| target + 4 * (u64::from(column) * u64::from(entry.pitch) + u64::from(row));
+        let from =
+            |row: u32, column: u32| source + bytes * (u64::from(row) * entry.row_stride as u64 + u64::from(column));
+        let to = |row: u32, column: u32| target + bytes * (u64::from(column) * u64::from(entry.pitch) + u64::from(row));
         rows.flat_map(|row| columns.clone().map(move |column| (row, column)))
             .map(|(row, column)| (from(row, column), to(row, column)))
             .collect()
@@ -117,7 +127,9 @@ mod tests {
                 .prop_flat_map(|sizes| { let last = 0..sizes.len() - 1; (Just(sizes), last) }),
             gaps in prop::collection::vec(0usize..3, 5),
             order in Just(vec![0, 1, 2, 3]).prop_shuffle(),
+            dtype in prop_oneof![Just(Dtype::F32), Just(Dtype::F16)],
         ) {
+            let bytes = dtype.bytes();
             let rank = sizes.len();
             let (mut strides, mut next) = (vec![1; rank], sizes[rank - 1] + gaps[4]);
             for &axis in order.iter().filter(|axis| **axis + 1 < rank) {
@@ -126,9 +138,9 @@ mod tests {
             }
             let layout = Layout::strided(&sizes, &strides).unwrap();
             let raw = RawTensor::borrowing(
-                Dtype::F32, layout, std::ptr::without_provenance_mut(SOURCE as usize), Device::cpu(),
+                dtype, layout, std::ptr::without_provenance_mut(SOURCE as usize), Device::cpu(),
             );
-            let copy = relaid(&layout, last, 4).unwrap();
+            let copy = relaid(&layout, last, bytes).unwrap();
             let (entry, squares) = Entry::of(&raw, last, &copy);
             let entry = Entry { target: TARGET, ..entry };
             let mut actual = BTreeMap::new();
@@ -141,7 +153,7 @@ mod tests {
             prop_assert_eq!(turned.sizes(), copy.sizes());
             let places = turned.offsets().zip(copy.offsets());
             let expected: BTreeMap<u64, u64> =
-                places.map(|(from, to)| (TARGET + 4 * to as u64, SOURCE + 4 * from as u64)).collect();
+                places.map(|(from, to)| (TARGET + (bytes * to) as u64, SOURCE + (bytes * from) as u64)).collect();
             prop_assert_eq!(actual, expected);
         }
     }
