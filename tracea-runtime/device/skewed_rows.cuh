@@ -12,22 +12,24 @@
 
 namespace tracea {
 
-// Of a tile's columns, those that exist: [first, end), counted from the tile's own first. Where a row begins in the tile, it does in its
-// first vector.
+// A step's columns, of which some may not exist: the tile begins `at` one, which lies before the row where it is negative, and the row
+// ends before `end`.
 struct Span {
-    int first, end;
+    int at, end;
 };
 
-// All of a tile's columns, as far as a warp holds them: its code looks out for no ends. Functions take either, as Which.
-struct Whole {};
+// All of a step's columns exist, as far as a warp holds them: its code looks out for no ends. Functions take either, as Which.
+struct Whole {
+    int at;
+};
 
 // Of a tile's columns, counted from this thread's first, those that exist: up to where, and how many before them do not.
 template <class L>
-__device__ __forceinline__ int columns_left(Span columns) { return columns.end - L::col_base(); }
+__device__ __forceinline__ int columns_left(Span columns) { return columns.end - columns.at - L::col_base(); }
 template <class L>
 __device__ __forceinline__ int columns_left(Whole) { return L::cols + 2 * L::vec; }
 template <class L>
-__device__ __forceinline__ int columns_before(Span columns) { return columns.first - L::col_base(); }
+__device__ __forceinline__ int columns_before(Span columns) { return -columns.at - L::col_base(); }
 template <class L>
 __device__ __forceinline__ int columns_before(Whole) { return 0; }
 
@@ -43,17 +45,33 @@ __device__ __forceinline__ bool holds_end(Span columns) {
 template <class L, int EXTRA = 0>
 __device__ __forceinline__ bool holds_end(Whole) { return false; }
 
-// A step for the threads that hold columns which exist.
-template <class L, class Body>
-__device__ __forceinline__ void by_columns(Span columns, Body step) {
+// The steps along a row of `end` columns, STEP columns each, for the threads that hold some of them: body(at, columns). Most steps are
+// whole, so that these follow each other in a loop of their own. All steps begin with before(at).
+template <class L, int STEP, class Before, class Body>
+__device__ __forceinline__ void walk_columns(int skew, int end, Before before, Body body) {
     static_assert(L::lanes_along == 32, "a warp holds columns of one row");
-    const int begin = L::col_base() - lane_index() * L::vec;
+    const int first = L::col_base() - lane_index() * L::vec;
     // Slices that begin anywhere are read by two chunks a vector; the second one ends less than a vector behind the first.
-    if (columns.first <= begin && begin + L::col_offset(L::col_size - L::vec) + 33 * L::vec <= columns.end) {
-        step(Whole{});
-    } else if (L::col_base() < columns.end) {
-        step(columns);
+    const int reach = first + L::col_offset(L::col_size - L::vec) + 33 * L::vec;
+    bool is_edge = first < skew;
+#pragma unroll 1
+    for (int at = -skew; at < end;) {
+        if (is_edge) {
+            before(at);
+            if (at + L::col_base() < end) body(at, Span{at, end});
+            at += STEP;
+        }
+#pragma unroll 1
+        for (; at + reach <= end; at += STEP) {
+            before(at);
+            body(at, Whole{at});
+        }
+        is_edge = true;
     }
+}
+template <class L, int STEP, class Body>
+__device__ __forceinline__ void walk_columns(int skew, int end, Body body) {
+    walk_columns<L, STEP>(skew, end, [](int) {}, body);
 }
 
 // How far the row of which this thread holds elements begins past a multiple of L::vec elements.
@@ -77,13 +95,15 @@ __device__ __forceinline__ void mask_before(E (&x)[L::size], Which columns, E va
     }
 }
 
+// Rows are told by where they begin, whatever the step: what is added up from that stays from step to step.
+
 // global → registers, by rows that begin at multiples of a vector.
 template <class L, class E, class Rows, class Which>
 __device__ __forceinline__ void load_skewed(E (&x)[L::size], Rows source, Which columns) {
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
     const auto from = source(L::row_at(0));
-    const T* const base = fixed_base(from.pointer + L::col_base());
+    const T* const base = fixed_base(from.pointer + L::col_base()) + columns.at;
     const int left = from.valid ? columns_left<L>(columns) : 0;
     Words<C::bytes> v[L::size / C::count];
 #pragma unroll
@@ -109,7 +129,7 @@ __device__ __forceinline__ void load_cols_skewed(E (&x)[L::col_size], Rows sourc
     using T = pointee<decltype(source(0).pointer)>;
     using C = Chunks<L, T>;
     const auto from = source(0);
-    const T* const base = fixed_base(from.pointer + L::col_base());
+    const T* const base = fixed_base(from.pointer + L::col_base()) + columns.at;
     const int past = past_chunk<C::bytes>(base), left = from.valid ? columns_left<L>(columns) : 0, before = columns_before<L>(columns);
     const auto* const chunk = reinterpret_cast<const unsigned char*>(base) - past;
     const auto both = [&](int offset) { return offset + 2 * C::count <= left && !(offset < L::vec && 0 < before); };
@@ -147,7 +167,7 @@ __device__ __forceinline__ void keep_skewed(T* kept, Rows source, Span columns) 
     static_assert(L::row_size == 1, "a thread keeps elements of one row");
     const unsigned place = shared_address(kept + static_cast<int>(threadIdx.x) * Pieces::count);
     const auto row = source(L::row_at(0));
-    const T* const base = fixed_base(row.pointer + L::col_base());
+    const T* const base = fixed_base(row.pointer + L::col_base()) + columns.at;
     const int exist = row.valid ? columns_left<L>(columns) : 0;
     const auto keep = [&](auto bytes_at) {
 #pragma unroll
@@ -176,7 +196,7 @@ template <class L, class T, class E, class Rows, class Which>
 __device__ __forceinline__ void store_skewed(const E (&x)[L::size], Rows target, Which columns) {
     using C = Chunks<L, T>;
     const auto to_row = target(L::row_at(0));
-    T* const base = fixed_base(to_row.pointer + L::col_base());
+    T* const base = fixed_base(to_row.pointer + L::col_base()) + columns.at;
     const int left = to_row.valid ? columns_left<L>(columns) : 0, before = columns_before<L>(columns);
     const auto all = [&](int offset) { return offset + C::count <= left && !(offset < L::vec && 0 < before); };
 #pragma unroll

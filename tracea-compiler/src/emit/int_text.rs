@@ -24,6 +24,9 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn start(&self, axis: AxisId) -> String {
+        if self.from_begin == Some(axis) {
+            return "0".into();
+        }
         match self.nest.axis(axis).kind {
             AxisKind::Whole => "0".into(),
             AxisKind::Each => self.axis_name(axis).into(),

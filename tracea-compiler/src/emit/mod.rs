@@ -16,6 +16,7 @@ mod split;
 mod whole_rows;
 mod writer;
 
+use self::skew::Walked;
 use crate::nest::{AxisId, Dtype, Nest, ReduceOp, TensorId};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
@@ -29,7 +30,15 @@ use writer::Writer;
 
 /// The CUDA source of a lowered kernel.
 pub fn emit(nest: &Nest, program: &Program) -> String {
-    let mut emitter = Emitter { nest, program, out: Writer::default(), part: None, some_panels: None, columns: None };
+    let mut emitter = Emitter {
+        nest,
+        program,
+        out: Writer::default(),
+        part: None,
+        some_panels: None,
+        columns: None,
+        from_begin: None,
+    };
     emitter.source();
     emitter.out.finish()
 }
@@ -44,6 +53,8 @@ struct Emitter<'a> {
     some_panels: Option<String>,
     /// Inside a step along skewed rows, what it calls the columns that exist.
     columns: Option<(AxisId, String)>,
+    /// An axis along which rows are told by their begin, rather than from a block's first column on.
+    from_begin: Option<AxisId>,
 }
 
 /// The part of each tile's registers that statements read and write.
@@ -312,6 +323,10 @@ impl<'a> Emitter<'a> {
                     self.out.line("#pragma unroll");
                 }
                 let (from, until) = (self.int_text(from), self.int_text(until));
+                if let Some((Stmt::ByColumns { columns, axis, layout, body }, before)) = body.split_last() {
+                    let walked = Walked { columns, axis: *axis, layout: *layout, body };
+                    return self.walk_columns(var, (&until, &self.int_text(step)), before, &walked);
+                }
                 let advance = match step {
                     IntText::Const(1) => format!("++{var}"),
                     step => format!("{var} += {}", self.int_text(step)),
@@ -322,7 +337,8 @@ impl<'a> Emitter<'a> {
                 let condition = self.int_text(condition);
                 self.block(format!("if ({condition})"), body);
             }
-            Stmt::ByColumns { columns, axis, layout, body } => self.by_columns(columns, *axis, *layout, body),
+            // Part of a loop's own text.
+            Stmt::ByColumns { body, .. } => self.stmts(body),
             Stmt::ByParts { layout, body } => self.by_parts(*layout, body),
         }
     }

@@ -11,10 +11,28 @@ impl Emitter<'_> {
         self.program.skew.as_ref().is_some_and(|skew| skew.columns.contains(&axis))
     }
 
-    /// A step for the threads that hold columns of it.
-    pub(super) fn by_columns(&mut self, columns: &str, axis: AxisId, layout: LayoutId, body: &[Stmt]) {
-        let (layout, span) = (&self.program.layout(layout).name, self.span(axis));
-        self.out.line(format!("by_columns<{layout}>({span}, [&](auto {columns}) {{"));
+    /// A loop along skewed rows, where its step is one by columns; `before` is what stands before that.
+    pub(super) fn walk_columns(
+        &mut self,
+        var: &str,
+        (until, step): (&str, &str),
+        before: &[Stmt],
+        walked: &Walked<'_>,
+    ) {
+        let Walked { columns, axis, layout, body } = *walked;
+        let layout = &self.program.layout(layout).name;
+        let Some(skew) = &self.program.skew else { return };
+        let head = format!("walk_columns<{layout}, {step}>({}, {until}, ", skew.name);
+        let steps = format!("[&](int {var}, auto {columns}) {{");
+        if before.is_empty() {
+            self.out.line(head + &steps);
+        } else {
+            self.out.line(format!("{head}[&](int {var}) {{"));
+            self.out.indent();
+            self.stmts(before);
+            self.out.dedent();
+            self.out.line(format!("}}, {steps}"));
+        }
         self.out.indent();
         let outside = self.columns.replace((axis, columns.to_owned()));
         self.stmts(body);
@@ -28,8 +46,7 @@ impl Emitter<'_> {
         if let Some((_, columns)) = self.columns.as_ref().filter(|(axis, _)| *axis == cols) {
             return columns.clone();
         }
-        let (start, limit) = (self.start(cols), self.limit(cols));
-        format!("Span{{-{start}, {limit} - {start}}}")
+        format!("Span{{{}, {}}}", self.start(cols), self.limit(cols))
     }
 
     pub(super) fn find_skew(&mut self, layout: LayoutId, row: &Access) {
@@ -52,7 +69,7 @@ impl Emitter<'_> {
         }
         let head = format!("{function}<{}>({}, ", self.program.layout(layout).name, var.name);
         let tail = format!(", {});", self.span(cols));
-        self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+        self.row_lambda(source, (rows, cols), &head, &tail, false);
         true
     }
 
@@ -63,7 +80,7 @@ impl Emitter<'_> {
         }
         let head = format!("keep_skewed<{}>({block}, ", self.program.layout(layout).name);
         let tail = format!(", {});", self.span(cols));
-        self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+        self.row_lambda(source, (rows, cols), &head, &tail, false);
         true
     }
 
@@ -79,7 +96,30 @@ impl Emitter<'_> {
         let (layout, value) = (&self.program.layout(id).name, &self.program.var(value).name);
         let head = format!("store_skewed<{layout}, {ty}>({value}, ");
         let tail = format!(", {});", self.span(cols));
-        self.lambda(target, rows, None, &head, &tail, true, LambdaParams::Row);
+        self.row_lambda(target, (rows, cols), &head, &tail, true);
         true
     }
+
+    /// Where rows begin, whichever step it is.
+    fn row_lambda(
+        &mut self,
+        access: &Access,
+        (rows, cols): (Option<AxisId>, AxisId),
+        head: &str,
+        tail: &str,
+        writes: bool,
+    ) {
+        let outside = self.from_begin.replace(cols);
+        self.lambda(access, rows, None, head, tail, writes, LambdaParams::Row);
+        self.from_begin = outside;
+    }
+}
+
+/// What [`Stmt::ByColumns`] says.
+#[derive(Clone, Copy)]
+pub(super) struct Walked<'s> {
+    pub columns: &'s str,
+    pub axis: AxisId,
+    pub layout: LayoutId,
+    pub body: &'s [Stmt],
 }

@@ -125,6 +125,8 @@ const RESERVED: &[&str] = &[
     "keep_tile_once",
     "cp_async_wait_first",
     "Span",
+    "Whole",
+    "walk_columns",
     "skew_of",
     "load_skewed",
     "load_cols_skewed",

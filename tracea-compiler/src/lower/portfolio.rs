@@ -30,7 +30,9 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     }
     for skewed in schedule::variants::by_skewed_rows(&laid.nest, &facts, &narrower) {
         let lowered = fit(&laid, &facts, skewed)?;
-        if skew::is_carried_out(&lowered.program) {
+        // A wide block by itself would have nothing beside what it waits for.
+        let alone = pressure::is_wide_row(&lowered.program) && lowered.program.resident < 2;
+        if skew::is_carried_out(&lowered.program) && !alone {
             portfolio.push(lowered);
         }
     }

@@ -246,15 +246,18 @@ mod tests {
             [
                 "sm_80, i = 1, j = 2048, j = 2048, warps = (1, 4), skewed rows",
                 "sm_80, i = 1, j = 4096, j = 4096, warps = (1, 8), skewed rows",
-                "sm_80, i = 1, j = 8192, j = 8192, warps = (1, 8), skewed rows"
+                "sm_80, i = 1, j = 8192, j = 8192, warps = (1, 8), skewed rows",
+                "sm_80, i = 1, j = 8192, j = 8192, warps = (1, 16), skewed rows",
             ]
         );
-        for Variant { source, skewed, aligned, whole_vectors, .. } in &plans {
+        for (Variant { source, skewed, aligned, whole_vectors, .. }, step) in plans.iter().zip([2048, 4096, 8192, 8192])
+        {
+            let walk = format!("walk_columns<IJTile2, {step}>(skew, N, [&](int j_20, auto columns_2) {{");
             assert_eq!((&skewed[..], &aligned[..], *whole_vectors), (&[0, 3][..], &[][..], false), "x and y lie alike");
             for line in [
                 "const int skew = skew_of<IJTile>(",
-                "by_columns<IJTile2>(Span{-j_20, N - j_20}, [&](auto columns_2) {",
-                "for (int j0 = -skew; j0 < N; j0 += ",
+                &walk,
+                "}, [&](int j0, auto columns) {",
                 "for (int j0 = -skew; j0 < j_kept - skew; j0 += ",
                 "load_cols_skewed<IJTile2>(gain_tile, ",
                 "store_skewed<IJTile2, f16>(y_tile, ",
@@ -263,6 +266,24 @@ mod tests {
                 assert!(source.contains(line), "{line}\n{source}");
             }
         }
+    }
+
+    #[test]
+    fn a_wide_block_is_not_alone_on_its_multiprocessor() {
+        let widest = |slices: TokenStream| {
+            let plans = skewed(
+                quote!(beta: &Tensor<f16, (N,)>, more: &Tensor<f16, (N,)>, y: &mut Tensor<f16, (M, N)>),
+                quote! {
+                    let mut sum = zeros::<f32>(i);
+                    tile!(for j in N { sum += x[(i, j)].to::<f32>().row_sum(); });
+                    tile!(for j in N { y[(i, j)] = ((x[(i, j)].to::<f32>() - sum) #slices).to(); });
+                },
+            );
+            plans.iter().map(|plan| plan.threads).max()
+        };
+        assert_eq!(widest(quote!(*gain[j].to::<f32>())), Some(512));
+        let three = quote!(*gain[j].to::<f32>() * more[j].to::<f32>() + beta[j].to::<f32>());
+        assert_eq!(widest(three), Some(256), "registers for one such block only");
     }
 
     #[test]
@@ -275,7 +296,7 @@ mod tests {
                 sums[i] = sum;
             },
         );
-        assert_eq!(plans.len(), 3);
+        assert_eq!(plans.len(), 4);
         assert!(plans[0].source.contains("mask_outside<IJTile>(value, columns, float{});"), "{}", plans[0].source);
         assert!(plans.iter().all(|plan| plan.split.is_none()), "parts would begin at other columns");
     }
@@ -286,11 +307,11 @@ mod tests {
         let loops = |item: TokenStream| {
             count(quote! { let mut sum = zeros::<f32>(i); tile!(for j in N { #item }); sums[i] = sum; })
         };
-        assert_eq!(loops(quote!(sum += x[(i, j)].to::<f32>().row_sum();)), 3);
+        assert_eq!(loops(quote!(sum += x[(i, j)].to::<f32>().row_sum();)), 4);
         assert_eq!(
             loops(quote!(sum += (x[(i, j)].to::<f32>() * z[(i, j)]).row_sum();)),
             3,
-            "whatever their element types"
+            "whatever their element types, though a wide block of so many registers would be alone"
         );
         assert_eq!(loops(quote!(sum += x[(i, j + 1)].to::<f32>().row_sum();)), 0, "a neighbour");
         assert_eq!(

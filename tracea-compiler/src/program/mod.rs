@@ -427,7 +427,8 @@ pub enum Stmt {
         condition: IntText,
         body: Vec<Stmt>,
     },
-    /// A step along skewed rows, for the threads that hold any of its columns; `columns` names those that exist.
+    /// A step along skewed rows, the last of its loop's statements, for the threads that hold any of its columns; `columns` names those that
+    /// exist.
     ByColumns {
         columns: String,
         axis: AxisId,

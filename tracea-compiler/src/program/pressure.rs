@@ -54,15 +54,28 @@ const USUAL_REGISTERS: u32 = 16;
 const OTHERS_OF_A_ROW: u32 = 32;
 /// No thread is held to fewer.
 const LEAST_REGISTERS: u32 = 80;
+/// The same of wide blocks, of which half as many threads would run otherwise.
+const OTHERS_OF_A_WIDE_ROW: u32 = 28;
+const LEAST_OF_A_WIDE_ROW: u32 = 64;
+/// What makes a block wide.
+const WIDE: u32 = 512;
 /// What a multiprocessor has.
 const REGISTERS: u32 = 65536;
 const THREADS: u32 = 2048;
 const BLOCKS: u32 = 32;
 
+/// Whether a block walks a row with many threads.
+pub fn is_wide_row(program: &Program) -> bool {
+    program.skew.is_some() && program.threads >= WIDE
+}
+
 /// Blocks that a multiprocessor must have registers for: the assembler takes no more a thread than that leaves.
 pub fn resident(program: &Program) -> u32 {
-    let others = if program.skew.is_some() { OTHERS_OF_A_ROW } else { OTHER_REGISTERS };
-    blocks_beside(program, others, LEAST_REGISTERS)
+    match program.skew {
+        Some(_) if is_wide_row(program) => blocks_beside(program, OTHERS_OF_A_WIDE_ROW, LEAST_OF_A_WIDE_ROW),
+        Some(_) => blocks_beside(program, OTHERS_OF_A_ROW, LEAST_REGISTERS),
+        None => blocks_beside(program, OTHER_REGISTERS, LEAST_REGISTERS),
+    }
 }
 
 /// Blocks that a multiprocessor will hold, by what their values ask for.

@@ -103,7 +103,7 @@ pub fn by_narrow_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<S
 }
 
 /// The same kernel for rows that begin anywhere in memory, and that no threads have registers for: all threads to a row, and twice as many,
-/// by short and by long steps.
+/// by short and by long steps, and four times as many.
 pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     const COLUMNS_OF_A_WARP: u32 = 512;
     let Some(found) = skew::find(nest, facts, None) else { return Vec::new() };
@@ -124,6 +124,7 @@ pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sc
             2 * COLUMNS_OF_A_WARP,
             "a row to a wide block, by long steps, from the chunk of memory in which it begins",
         ),
+        of(4 * warps, COLUMNS_OF_A_WARP, "a long row to a wider block, from the chunk of memory in which it begins"),
     ]
 }
 

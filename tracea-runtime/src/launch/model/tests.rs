@@ -293,6 +293,31 @@ fn rows_are_walked_from_their_chunks_where_they_are_not_aligned() {
 }
 
 #[test]
+fn few_blocks_that_keep_rows_show_what_they_compute() {
+    const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 8192 }];
+    const ROWS: Variant = Variant {
+        grid: &[GridAxis { dims: &[0], block: 1 }],
+        cost: Cost {
+            once: 2300,
+            resident: 8,
+            steps: &[StepCost { latency: 1600, work: 900, over: STEPS }],
+            fetches: &[],
+        },
+        kept: Some(Kept { columns: STEPS[0], block_bytes: 16 << 10, most_blocks: 14 }),
+        skewed: &[0, 1],
+        ..Variant::of_source("rows", "", 256)
+    };
+    const BY_MORE_THREADS: Variant =
+        Variant { cost: Cost { steps: &[StepCost { latency: 900, work: 900, over: STEPS }], ..ROWS.cost }, ..ROWS };
+    let gain = |columns| {
+        let cycles = |variant: &Variant| says(variant, [1024, 1024, columns], 0, true).cycles;
+        cycles(&ROWS) - cycles(&BY_MORE_THREADS)
+    };
+    assert!(gain(50_000) > 1000, "two rows at a time");
+    assert_eq!(gain(8000), 0, "many");
+}
+
+#[test]
 fn fewer_bytes_at_a_time_are_sooner_written() {
     const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 4096 }];
     const FEW: Variant = Variant {
