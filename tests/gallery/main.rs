@@ -11,6 +11,7 @@ mod batched;
 mod broadcast;
 #[path = "../kernels/case.rs"]
 mod case;
+mod channels_apart;
 mod channels_first;
 mod columns;
 mod conv;
@@ -69,6 +70,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(batched::subjects());
     all.extend(broadcast::subjects());
     all.extend(columns::subjects());
+    all.extend(channels_apart::subjects());
     all.extend(channels_first::subjects());
     all.extend(conv::subjects());
     all.extend(covariance::subjects());

@@ -184,7 +184,7 @@ __device__ __forceinline__ void load_tile(E (&x)[L::size], Elements source) {
 template <class L, int ALIGN, bool WHOLE = false, class E, class Rows>
 __device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, Columns columns) {
     const int valid_cols = columns.valid;
-    using T = pointee<decltype(source(0).pointer)>;
+    using T = pointee<decltype(row_of<L>(source, 0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T));
     constexpr int width = vector_bytes(ALIGN, L::vec * element_bytes, element_bytes), count = width / element_bytes;
     if constexpr (Chunks<L, T>::shifted(ALIGN)) {
@@ -201,7 +201,7 @@ __device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, Colu
     if (whole) {
 #pragma unroll
         for (int r = 0; r < L::size; r += count) {
-            const auto from = source(L::row(r));
+            const auto from = row_of<L>(source, r);
             const int col = L::col_offset(L::col_slot(r));
             Words<width> v{};
             if (from.valid && col < exist) v = load_words<width>(fixed_base(from.pointer + L::col_base()) + col);
@@ -211,7 +211,7 @@ __device__ __forceinline__ void load_tile_vec(E (&x)[L::size], Rows source, Colu
     } else {
 #pragma unroll
         for (int r = 0; r < L::size; ++r) {
-            const auto from = source(L::row(r));
+            const auto from = row_of<L>(source, r);
             const int col = L::col_offset(L::col_slot(r));
             x[r] = from.valid && col < exist ? to<E>(from.pointer[L::col_base() + col]) : E{};
         }

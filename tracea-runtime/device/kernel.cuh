@@ -10,6 +10,7 @@
 #include "tracea/fast_div.cuh"
 #include "tracea/gather.cuh"
 #include "tracea/grid.cuh"
+#include "tracea/held_rows.cuh"
 #include "tracea/kept.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/math.cuh"

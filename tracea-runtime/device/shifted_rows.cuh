@@ -91,13 +91,19 @@ struct Columns {
     __device__ __forceinline__ Columns(int valid, int end) : valid(valid), end(end) {}
 };
 
+// Where the row begins in which this thread's register lies: sources tell by the tile's row, or by the thread's own (held_rows.cuh).
+template <class L, class Rows>
+__device__ __forceinline__ auto row_of(const Rows& source, int r) {
+    return source(L::row(r));
+}
+
 // What every thread holds of a tile, as chunks.
 template <class L, int ALIGN, class T, class Rows, int N>
 __device__ __forceinline__ void load_tile_shifted(Words<Chunks<L, T>::bytes> (&v)[N], Rows source, Columns columns) {
     using C = Chunks<L, T>;
     static_assert(N * C::count == L::size, "all that a thread holds");
     load_shifted<T, C::bytes, ALIGN>(v, [&](int n) -> ShiftedSource<T> {
-        const auto from = source(L::row(n * C::count));
+        const auto from = row_of<L>(source, n * C::count);
         const int col = L::col_offset(L::col_slot(n * C::count)), base = L::col_base();
         return {fixed_base(from.pointer + base) + col, from.valid ? min(columns.valid - base - col, C::count) : 0, columns.end - base - col};
     });

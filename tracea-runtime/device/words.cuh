@@ -105,7 +105,11 @@ __device__ __forceinline__ Pointer fixed_base(Pointer pointer) {
 // The same for a number, such as an address in shared memory: it is kept, too, where the compiler would compute it again.
 template <class T>
 __device__ __forceinline__ T fixed_number(T number) {
-    asm("" : "+r"(number));
+    if constexpr (sizeof(T) == 8) {
+        asm("" : "+l"(number));
+    } else {
+        asm("" : "+r"(number));
+    }
     return number;
 }
 

@@ -41,7 +41,7 @@ impl Emitter<'_> {
     }
 
     pub fn load(&mut self, target: VarId, source: &Access) {
-        if self.load_skewed(target, source) || self.load_whole(target, source) {
+        if self.load_skewed(target, source) || self.load_whole(target, source) || self.load_held(target, source) {
             return;
         }
         let var = self.program.var(target);
@@ -264,7 +264,7 @@ impl Emitter<'_> {
     }
 
     /// That no vector is cut by an edge.
-    fn whole(&self) -> &'static str {
+    pub(super) fn whole(&self) -> &'static str {
         if self.program.whole_vectors { ", true" } else { "" }
     }
 
@@ -290,7 +290,7 @@ impl Emitter<'_> {
     }
 
     /// The same, and where all of them exist, also how many there are to the row's end.
-    fn columns(&self, access: &Access, cols: AxisId) -> String {
+    pub(super) fn columns(&self, access: &Access, cols: AxisId) -> String {
         if access.whole_cols {
             format!("{{{}, {}}}", self.block_name(cols), self.columns_left(cols))
         } else {
@@ -433,7 +433,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn pointer(&self) -> String {
+    pub fn pointer(&self) -> String {
         self.offsets.iter().fold(self.tensor.clone(), |sum, term| sum + " + " + term)
     }
 

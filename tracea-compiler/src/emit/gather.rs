@@ -19,7 +19,7 @@ impl Emitter<'_> {
     }
 
     /// What one row, or one column, has a share in.
-    fn place_part(&mut self, source: &Access, index: &[Int], axis: AxisId, is_row: bool, tail: &str) {
+    pub(super) fn place_part(&mut self, source: &Access, index: &[Int], axis: AxisId, is_row: bool, tail: &str) {
         let (rows, cols) = if is_row { (Some(axis), None) } else { (None, Some(axis)) };
         let part = Access {
             index: index.to_vec(),

@@ -7,6 +7,7 @@ mod access;
 mod expr;
 mod gather;
 mod head;
+mod held_rows;
 mod int_text;
 mod launch;
 mod panels;
@@ -214,6 +215,7 @@ impl<'a> Emitter<'a> {
                 let names: Vec<&str> = results.iter().map(|var| self.program.var(*var).name.as_str()).collect();
                 self.out.line(format!("wgdot_wait<{pending}>({});", names.join(", ")));
             }
+            Stmt::HoldRows { layout, access } => self.hold_rows(*layout, access),
             Stmt::Load { target, source, kept: None } => self.load(*target, source),
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
             Stmt::Keep { kept, source } => self.keep(kept, source),

@@ -48,7 +48,7 @@ impl Lowering<'_> {
         // A tile may span an axis that its index does not name (a broadcast row); its edge is nobody's concern.
         let whole_cols = matches!(form, AccessForm::Contiguous { cols, .. } if self.inside.contains(&cols))
             && !inside.contains(&last);
-        Access { tensor, index: index.to_vec(), form, limits, inside, whole_cols }
+        Access { tensor, index: index.to_vec(), form, limits, inside, whole_cols, held: None }
     }
 
     /// Whether the axis' elements are the tensor's rows from end to end, so that a block begins on a multiple of the block.

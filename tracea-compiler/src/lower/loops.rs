@@ -68,9 +68,13 @@ impl Lowering<'_> {
         self.masked.clear();
         let shares = self.find_shares(outer, levels[levels.len() - 1], &running);
         self.shares.extend(&shares);
+        let from = self.out.len();
         match (fed.is_empty(), self.role) {
             (true, _) if !streams.is_empty() => self.stream(&bounded, streams, &running)?,
-            (true, _) => self.plain(&bounded, &running)?,
+            (true, _) => {
+                self.plain(&bounded, &running)?;
+                self.hold_rows(from);
+            }
             (false, Role::All) => self.ring(&bounded, fed, &running)?,
             (false, _) => self.consume(&bounded, fed, &running)?,
         }

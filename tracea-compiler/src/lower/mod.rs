@@ -38,6 +38,7 @@ mod dots;
 mod edges;
 mod epilogue;
 pub mod flat_sums;
+mod held_rows;
 mod kept;
 mod loops;
 pub mod merged;

@@ -156,6 +156,8 @@ const RESERVED: &[&str] = &[
     "copy_elements",
     "copy_gathered",
     "PlacePart",
+    "HeldRows",
+    "hold_rows",
     "AxisSizes",
     "reduce_rows",
     "reduce_cols",

@@ -234,7 +234,8 @@ impl Used<'_> {
                     copy.slot.iter().for_each(|slot| self.text(slot));
                     self.access(&copy.source);
                 }
-                Stmt::Load { source, .. }
+                Stmt::HoldRows { access: source, .. }
+                | Stmt::Load { source, .. }
                 | Stmt::Keep { source, .. }
                 | Stmt::FindSkew { row: source, .. }
                 | Stmt::FindParts { row: source, .. } => self.access(source),

@@ -132,8 +132,15 @@ impl Lowering<'_> {
         let mut index = found.leading;
         index.push(Int::Const(0));
         let form = AccessForm::Scattered { rows: Some(found.rows), cols: None };
-        let row =
-            Access { tensor: found.tensors[0], index, form, limits: Vec::new(), inside: Vec::new(), whole_cols: false };
+        let row = Access {
+            tensor: found.tensors[0],
+            index,
+            form,
+            limits: Vec::new(),
+            inside: Vec::new(),
+            whole_cols: false,
+            held: None,
+        };
         let layout = LayoutId(at as u32);
         match whole {
             None => {

@@ -322,6 +322,11 @@ pub enum Stmt {
         source: Access,
         kept: Option<Kept>,
     },
+    /// What this thread's rows have for themselves of the places that the access will be to.
+    HoldRows {
+        layout: LayoutId,
+        access: Access,
+    },
     /// global → what this thread keeps of the tile, asynchronously.
     Keep {
         kept: Kept,
@@ -537,6 +542,16 @@ pub struct Access {
     pub inside: Vec<usize>,
     /// All of the block's columns exist.
     pub whole_cols: bool,
+    pub held: Option<Held>,
+}
+
+/// Rows of which each thread has worked out a part of the place before the loops around: by tensor axis, what a row has for itself, and what a
+/// step adds to all of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    pub name: String,
+    pub own: Vec<Int>,
+    pub step: Vec<Int>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -101,7 +101,7 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
             Stmt::For { body, .. } => addresses(program, body, true),
             // Two rows a thread, from one panel to the next.
             Stmt::Panels { .. } => 0,
-            Stmt::Load { target, .. } if in_loop => row_addresses(program, *target),
+            Stmt::Load { target, source, .. } if in_loop => row_addresses(program, *target, source),
             Stmt::Keep { .. } if in_loop => KEPT_ADDRESSES,
             Stmt::Stage { .. } | Stmt::Store { way: StoreWay::Staged(_), .. } if in_loop => STAGED_ADDRESSES,
             _ => stmt.bodies().into_iter().map(|body| addresses(program, body, in_loop)).sum(),
@@ -109,9 +109,11 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
         .sum()
 }
 
-fn row_addresses(program: &Program, target: VarId) -> u32 {
+/// Of rows that are held, also how far they are along the axes that a place may leave.
+fn row_addresses(program: &Program, target: VarId, source: &Access) -> u32 {
+    let along = source.held.as_ref().map_or(0, |_| source.inside.len() as u32);
     match program.var(target).domain {
-        Domain::Tile(id) => 2 * program.layout(id).row_size(),
+        Domain::Tile(id) => (2 + along) * program.layout(id).row_size(),
         _ => 0,
     }
 }
@@ -207,7 +209,7 @@ impl Values<'_> {
                 Domain::Cols(id) if self.program.skew.is_some() => {
                     across_chunks(self.program, id, source).saturating_sub(self.size(*target))
                 }
-                _ => row_addresses(self.program, *target),
+                _ => row_addresses(self.program, *target, source),
             },
             // Where registers are few, the assembler reads fewer of other parts at a time.
             Stmt::DealParts { .. } => 0,

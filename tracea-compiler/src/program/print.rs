@@ -153,6 +153,7 @@ impl Program {
                         None => {}
                     }
                 }
+                Stmt::HoldRows { access, .. } => write!(f, "hold rows of {}", self.access(access))?,
                 Stmt::Keep { kept, source } => {
                     write!(f, "keep {} <- {}", self.kept_name(Some(kept)), self.access(source))?
                 }
