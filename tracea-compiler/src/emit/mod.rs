@@ -222,6 +222,7 @@ impl<'a> Emitter<'a> {
             Stmt::Store { value, target, way } => self.store(*value, target, way),
             Stmt::Panels { count, registers, body, dealt } => self.panels(*count, *registers, body, *dealt),
             Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
+            Stmt::ReadTile { target, shared, slot } => self.read_tile(*target, *shared, slot),
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
             Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),

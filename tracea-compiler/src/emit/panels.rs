@@ -16,6 +16,14 @@ impl Emitter<'_> {
         self.out.line(format!("read_panel<{layout}, {buffer}>({}, panel, {from});", target.name));
     }
 
+    pub(super) fn read_tile(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
+        let (target, shared) = (self.program.var(target), self.program.shared(shared));
+        let Domain::Tile(layout) = target.domain else { return };
+        let (layout, buffer) = (&self.program.layout(layout).name, tile_name(&shared.name));
+        let from = self.slot(&shared.name, Some(slot), shared);
+        self.out.line(format!("read_tile<{layout}, {buffer}>({}, {from});", target.name));
+    }
+
     pub(super) fn write_panel(&mut self, value: VarId, staging: SharedId, side: PanelSide) {
         let value = self.program.var(value);
         let Domain::Tile(layout) = value.domain else { return };

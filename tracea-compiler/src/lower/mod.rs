@@ -28,6 +28,7 @@
 mod access;
 mod ahead;
 pub mod analysis;
+mod beside;
 mod bulk;
 mod by_parts;
 mod clusters;

@@ -61,7 +61,7 @@ impl Lowering<'_> {
 }
 
 /// By the tensor cores, out of shared memory, onto what was there.
-fn runs_alone(dot: &Dot) -> bool {
+pub fn runs_alone(dot: &Dot) -> bool {
     let shared = |operand: &Operand| matches!(operand, Operand::Shared { .. });
     dot.unit == MathUnit::Wgmma && !dot.overwrite && shared(&dot.a) && shared(&dot.b)
 }

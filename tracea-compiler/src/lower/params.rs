@@ -277,6 +277,7 @@ impl Used<'_> {
                 | Stmt::AwaitPanel { .. }
                 | Stmt::WritePanel { .. }
                 | Stmt::ReadPanel { .. }
+                | Stmt::ReadTile { .. }
                 | Stmt::WaitFull(_)
                 | Stmt::Release(_)
                 | Stmt::Acquire(_)

@@ -208,6 +208,7 @@ impl Lowering<'_> {
         if let Some(shifted) = self.shifted(&body, &site, &steps, levels) {
             self.out.extend(shifted);
         } else {
+            let body = self.beside_products(&body, &site).unwrap_or(body);
             let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
             self.out.push(step_loop(steps, body));
             self.out.extend(after);

@@ -32,7 +32,7 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
         Stmt::Store { way: StoreWay::Staged(shared), .. } => vec![Effect::Write(*shared), Effect::Read(*shared)],
         // Of the threads that write next, one knows that TMA has read.
         Stmt::AwaitPanel { staging } | Stmt::StorePanel { staging, .. } => vec![Effect::Read(*staging)],
-        Stmt::ReadPanel { shared, .. } => vec![Effect::Read(*shared)],
+        Stmt::ReadPanel { shared, .. } | Stmt::ReadTile { shared, .. } => vec![Effect::Read(*shared)],
         Stmt::SendPanel { staging, .. } => vec![Effect::AsyncRead(*staging)],
         Stmt::Keep { kept: Kept::Slot { stream, .. }, .. }
         | Stmt::Load { kept: Some(Kept::Slot { stream, .. }), .. } => {

@@ -353,6 +353,12 @@ pub enum Stmt {
         shared: SharedId,
         slot: IntText,
     },
+    /// A tile that a ring has brought for products too → its registers, converted.
+    ReadTile {
+        target: VarId,
+        shared: SharedId,
+        slot: IntText,
+    },
     /// The thread that sends panels: until TMA has read what this panel's place held.
     AwaitPanel {
         staging: SharedId,

@@ -226,6 +226,7 @@ impl Values<'_> {
             Stmt::Map { unless_all: None, .. }
             | Stmt::Load { .. }
             | Stmt::ReadPanel { .. }
+            | Stmt::ReadTile { .. }
             | Stmt::Reduce { .. }
             | Stmt::Pack { .. },
             Some(var),
@@ -290,7 +291,10 @@ fn fragments(program: &Program, dot: &Dot) -> u32 {
 /// The variable that a statement gives a value, but for dots and those inside of it.
 pub fn writes(stmt: &Stmt) -> Option<VarId> {
     match stmt {
-        Stmt::Map { target, .. } | Stmt::Load { target, .. } | Stmt::ReadPanel { target, .. } => Some(*target),
+        Stmt::Map { target, .. }
+        | Stmt::Load { target, .. }
+        | Stmt::ReadPanel { target, .. }
+        | Stmt::ReadTile { target, .. } => Some(*target),
         Stmt::Reduce { target, .. } | Stmt::Exchange { target, .. } | Stmt::Pack { operand: target, .. } => {
             Some(*target)
         }

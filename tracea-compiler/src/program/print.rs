@@ -171,6 +171,9 @@ impl Program {
                     self.stmts(f, body, depth + 1)?;
                     continue;
                 }
+                Stmt::ReadTile { target, shared, .. } => {
+                    write!(f, "read {} <- {}", self.var(*target).name, self.shared(*shared).name)?
+                }
                 Stmt::ReadPanel { target, shared, .. } => {
                     write!(f, "read {} <- {}", self.var(*target).name, self.shared(*shared).name)?
                 }
