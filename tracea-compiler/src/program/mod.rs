@@ -4,6 +4,7 @@
 //! Integer expressions are the nest's own ([`Int`]): an axis in them means an element's coordinate, and the statement says
 //! which registers or rows that coordinate comes from.
 
+mod access;
 mod bulk;
 mod dot;
 pub mod effects;
@@ -19,6 +20,7 @@ mod split;
 
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
+pub use access::{Access, AccessForm, Copy, Held, Parts};
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise};
 pub use dot::{Dot, Major, MathUnit, Operand};
 pub use int_text::{Divisor, IntText};
@@ -534,54 +536,6 @@ pub struct Names {
     pub scalars: Vec<String>,
     /// A scalar loop's variable, and the stem of a tiled axis' start (`k0`) and limit (`k_end`).
     pub axes: Vec<String>,
-}
-
-/// How the elements of a tile lie in a tensor.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Access {
-    pub tensor: TensorId,
-    pub index: Vec<Int>,
-    pub form: AccessForm,
-    /// Axes whose coordinate is checked against their limit.
-    pub limits: Vec<AxisId>,
-    /// Tensor axes whose index is checked against 0 and the size.
-    pub inside: Vec<usize>,
-    /// All of the block's columns exist.
-    pub whole_cols: bool,
-    pub held: Option<Held>,
-}
-
-/// Rows of which each thread has worked out a part of the place before the loops around: by tensor axis, what a row has for itself, and what a
-/// step adds to all of them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Held {
-    pub name: String,
-    pub own: Vec<Int>,
-    pub step: Vec<Int>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum AccessForm {
-    /// One pointer a row, columns contiguous from the block's start.
-    Contiguous { rows: Option<AxisId>, cols: AxisId },
-    /// A pointer for each element.
-    Scattered { rows: Option<AxisId>, cols: Option<AxisId> },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Copy {
-    pub shared: SharedId,
-    pub slot: Option<IntText>,
-    pub source: Access,
-    /// Of scattered elements, where their places come apart.
-    pub parts: Option<Parts>,
-}
-
-/// An index as a sum, one for each tensor axis: what rows have a share in, and what columns have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Parts {
-    pub rows: Vec<Int>,
-    pub columns: Vec<Int>,
 }
 
 impl Program {
