@@ -38,7 +38,9 @@ __device__ __forceinline__ RowSource<T> row_of(const HeldRows<T, N, ROWS>& sourc
     bool valid = N > 0 || row.exists;
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-        valid &= static_cast<unsigned>(row.along[n] + source.along[n]) < static_cast<unsigned>(source.sizes.size[n]);
+        // Without a sign, the least number that rows which do not exist have stays out of reach whatever is added.
+        const unsigned along = static_cast<unsigned>(row.along[n]) + static_cast<unsigned>(source.along[n]);
+        valid &= along < static_cast<unsigned>(source.sizes.size[n]);
     }
     return {source.step + row.offset, valid};
 }
