@@ -79,7 +79,7 @@ impl Lowering<'_> {
         let operand = site.moving.iter().flat_map(|group| &group.operands).find(|operand| {
             let shared = self.program.shared(operand.shared);
             let axes = [operand.rows, operand.cols];
-            // A loop may end before the tensor does, and a box be narrower than the tile.
+            // A loop may end before the tensor does, or before its rows do, and a box be narrower than the tile.
             let ends_alike = axes.iter().all(|axis| !self.limited.contains(axis) && !self.shifted.contains(axis))
                 && axes.iter().all(|axis| inner_sum(self.nest, self.facts, *axis).is_none());
             self.nest.value(operand.load).op == wanted
@@ -87,6 +87,8 @@ impl Lowering<'_> {
                 && (layout.rows, layout.cols) == (shared.rows, shared.cols)
                 && matches!(stored, Dtype::F16 | Dtype::Bf16)
                 && ends_alike
+                && self.is_to_rows(source)
+                && !self.brings_extra_rows(operand)
         })?;
         Some(Stmt::ReadTile { target, shared: operand.shared, slot: operand.slot.clone()? })
     }
@@ -139,7 +141,13 @@ mod tests {
         let found: Vec<String> =
             step(quote!(K), squares.clone()).into_iter().filter(|line| !line.starts_with("fold")).collect();
         assert_eq!(found, expected);
-        // TMA brings what lies behind the loop's end.
+        // TMA brings what lies behind the loop's end, and behind that of the rows.
+        let from_rows = quote! {
+            let x = a[(i + 8, k)];
+            sum += (x.to::<f32>() * x.to::<f32>()).row_sum();
+            acc += dot(x, b[(j, k)].t());
+        };
+        assert!(step(quote!(K), from_rows).iter().any(|line| line == "load x"));
         let partly = step(quote!(K.until(i.end())), squares);
         assert!(partly.iter().any(|line| line == "load x"), "{partly:?}");
     }
