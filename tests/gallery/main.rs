@@ -25,6 +25,7 @@ mod epilogues;
 #[path = "../kernels/expected.rs"]
 mod expected;
 mod few_tiles;
+mod gated_pixels;
 mod gathered;
 #[path = "../kernels/gpu.rs"]
 mod gpu;
@@ -79,6 +80,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(elementwise::subjects());
     all.extend(epilogues::subjects());
     all.extend(few_tiles::subjects());
+    all.extend(gated_pixels::subjects());
     all.extend(gathered::subjects());
     all.extend(linear_attention::subjects());
     all.extend(low_rank::subjects());

@@ -37,8 +37,12 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
             let stood_for = !alone || has_twin(kernel, instance);
             let has_newer = instance.variants.iter().any(|variant| variant.target == "sm_90a");
             for (at, variant) in instance.variants.iter().enumerate() {
-                let first = instance.variants[..at].iter().all(|before| before.target != variant.target);
+                let alike =
+                    |before: &Variant| (before.target, before.precomputed) == (variant.target, variant.precomputed);
+                let first = !instance.variants[..at].iter().any(alike);
+                // Once operands are tensors, a product is one like any other.
                 let stood_for = stood_for
+                    || variant.precomputed
                     || instance.variants[at + 1..].iter().any(|later| takes_more(later, variant))
                     || instance.variants.iter().any(|other| is_larger(other, variant));
                 let (always, at_length) = divided(forms(variant, copied), stood_for, first, has_newer);
@@ -97,7 +101,7 @@ fn stands_for(other: &KernelDef, kernel: &KernelDef) -> bool {
     form(other) == form(kernel) && called(other) > called(kernel)
 }
 
-/// Each once, in the registry's order.
+/// Each once, in the registry's order, with those that compute its operands.
 fn kernels(subjects: &[Subject]) -> Vec<&'static KernelDef> {
     let device = Device::cpu();
     let mut kernels: Vec<&KernelDef> = Vec::new();
@@ -107,6 +111,8 @@ fn kernels(subjects: &[Subject]) -> Vec<&'static KernelDef> {
             let kernel = launch.kernel();
             if !kernels.iter().any(|known| std::ptr::eq(*known, kernel)) {
                 kernels.push(kernel);
+                let operands = kernel.instances.iter().flat_map(|instance| instance.precomputed);
+                kernels.extend(operands.map(|operand| operand.kernel));
             }
             Ok(())
         };
@@ -201,6 +207,7 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
             let misaligned = match tensors {
                 // A copy never is.
                 _ if variant.relaid.iter().any(|relaid| relaid.tensor == tensor) => false,
+                _ if tensor >= kernel.tensors.len() => false,
                 Tensors::Misaligned => true,
                 Tensors::Copied => variant.cost.fetches.iter().all(|fetch| fetch.tensor != tensor),
                 Tensors::Aligned | Tensors::Windowed => false,

@@ -15,6 +15,7 @@ pub mod schedule;
 #[cfg(test)]
 mod testing;
 
+use lower::precomputed::precomputed;
 use nest::Nest;
 use proc_macro2::TokenStream;
 use schedule::spec::ScheduleSpec;
@@ -29,8 +30,8 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
         Ok(nests) => nests,
         Err(failure) => return expand::expand_failed(&kernel, *failure),
     };
-    match variants(&kernel, &nests) {
-        Ok(variants) => expand::expand_kernel(&kernel, &nests, &variants),
+    match instances(&kernel, &nests) {
+        Ok(instances) => expand::expand_kernel(&kernel, &nests, &instances),
         Err(error) => expand::expand_failed(&kernel, error.into()),
     }
 }
@@ -43,7 +44,7 @@ pub fn device(attr: TokenStream, item: TokenStream) -> TokenStream {
 /// Every instance under every schedule: one list of variants a nest.
 ///
 /// Schedules that the user pinned for a target stand in for the compiler's own there.
-pub fn variants(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<Vec<plan::Variant>>> {
+pub fn instances(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<plan::Instance>> {
     let mut errors = errors::Errors::default();
     let mut all = Vec::new();
     for nest in nests {
@@ -64,10 +65,24 @@ pub fn variants(kernel: &ast::Kernel, nests: &[Nest]) -> syn::Result<Vec<Vec<pla
                 }
             }
         }
-        all.push(variants);
+        let parts = variants.iter().any(|variant| variant.precomputed).then(|| precomputed(nest)).flatten();
+        let operands = parts.into_iter().flat_map(|parts| parts.operands).map(operand);
+        match operands.collect() {
+            Ok(precomputed) => all.push(plan::Instance { variants, precomputed }),
+            Err(error) => errors.at(&kernel.item.sig.ident, error.message),
+        }
     }
     errors.finish()?;
     Ok(all)
+}
+
+/// The kernel that computes an operand, under schedules of the compiler's own.
+fn operand(nest: Nest) -> Result<plan::Precomputed, schedule::ScheduleError> {
+    let mut variants = Vec::new();
+    for target in schedule::target::TARGETS {
+        variants.extend(lower::lower_portfolio(&nest, target)?.iter().map(variant));
+    }
+    Ok(plan::Precomputed { nest, variants })
 }
 
 fn variant(lowered: &lower::Lowered) -> plan::Variant {

@@ -3,7 +3,7 @@
 //! `tracea_runtime::plan` has the same shape in `'static` form; expansion writes this one down as that one. Dims, tensors and
 //! scalars are positions in the kernel's own lists ([`crate::nest::Nest`]).
 
-use crate::nest::IntOp;
+use crate::nest::{IntOp, Nest};
 
 /// One instance under one schedule for one target.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +51,8 @@ pub struct Variant {
     pub whole_vectors: bool,
     /// Tensors that the code reads laid anew: the launch copies them first.
     pub relaid: Vec<Relaid>,
+    /// Whether the code reads the instance's [`Precomputed`] operands, behind the kernel's own tensors: the launch computes them first.
+    pub precomputed: bool,
     /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
     /// as their last axes, have no gaps along them.
     pub merged: Vec<usize>,
@@ -67,6 +69,20 @@ pub struct Variant {
     pub max_registers: u32,
     /// Substrings that the disassembly must show (`HMMA.16816.F32`, `LDGSTS`).
     pub promised_sass: Vec<String>,
+}
+
+/// One instance of a kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Instance {
+    pub variants: Vec<Variant>,
+    pub precomputed: Vec<Precomputed>,
+}
+
+/// The kernel that computes an operand: its tensors are those of the kernel that reads it, up to the operand, which it writes.
+#[derive(Clone, Debug)]
+pub struct Precomputed {
+    pub nest: Nest,
+    pub variants: Vec<Variant>,
 }
 
 /// The line of a source that device functions replace.

@@ -3,6 +3,7 @@
 //! Dims, tensors and scalars are positions in [`KernelDef`]'s lists.
 
 use crate::dtype::Dtype;
+use crate::launch::KernelSlot;
 
 /// Everything about one `#[kernel]` function that does not depend on its type arguments.
 #[derive(Debug)]
@@ -52,7 +53,31 @@ pub struct Instance {
     /// Sizes that the instance fixes, by dim.
     pub known_dims: &'static [(usize, usize)],
     pub variants: &'static [Variant],
+    /// Operands of products that some variants read as tensors, behind the kernel's own.
+    pub precomputed: &'static [Precomputed],
     pub functions: &'static [Function],
+}
+
+impl Instance {
+    /// The tensor at a position, of the kernel's own or of the operands that the launch computes.
+    pub fn tensor(&self, kernel: &KernelDef, position: usize) -> Option<&'static TensorDef> {
+        let operands = self.precomputed.iter().filter_map(Precomputed::operand);
+        kernel.tensors.iter().chain(operands).nth(position)
+    }
+}
+
+/// The kernel that computes an operand: its tensors and scalars are those of the kernel that reads it, up to the operand, which it
+/// writes. It has one instance.
+#[derive(Debug)]
+pub struct Precomputed {
+    pub kernel: &'static KernelDef,
+    pub slot: &'static KernelSlot,
+}
+
+impl Precomputed {
+    pub fn operand(&self) -> Option<&'static TensorDef> {
+        self.kernel.tensors.last()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +143,8 @@ pub struct Variant {
     pub whole_vectors: bool,
     /// Tensors that the code reads laid anew: the launch copies them first.
     pub relaid: &'static [Relaid],
+    /// Whether the code reads the instance's [`Precomputed`] operands: the launch computes them first.
+    pub precomputed: bool,
     /// Dims, outermost first, whose product may be the size of the last of them while the others are 1: where tensors that have them,
     /// as their last axes, have no gaps along them.
     pub merged: &'static [usize],
@@ -159,6 +186,7 @@ impl Variant {
             columns: &[],
             whole_vectors: false,
             relaid: &[],
+            precomputed: false,
             merged: &[],
             joined: &[],
             skewed: &[],

@@ -189,6 +189,7 @@ impl<'a> Checker<'a> {
                         dims,
                         mutable: tensor.mutable,
                         position,
+                        precomputed: false,
                     });
                     self.scopes.declare_argument(&param.name, Term::Tensor(id));
                 }

@@ -6,6 +6,17 @@ use crate::program::layout::LayoutKind;
 use crate::program::{Cluster, ParamType, Premise, WholeTiles};
 
 impl Emitter<'_> {
+    /// Tensors that are no arguments of the kernel.
+    pub(super) fn precomputed(&mut self) {
+        for (tensor, name) in self.nest.tensors.iter().zip(&self.program.names.tensors) {
+            if tensor.precomputed {
+                let dims = tensor.dims.iter().map(|dim| self.program.names.dims[dim.index()].as_str());
+                let dims: Vec<&str> = dims.collect();
+                self.out.line(format!("// {name}: ({}), which the launch computes first", dims.join(", ")));
+            }
+        }
+    }
+
     /// Tensors that do not lie as the kernel declares them.
     pub(super) fn relaid(&mut self) {
         for relaid in &self.program.relaid {

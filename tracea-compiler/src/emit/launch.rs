@@ -50,6 +50,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         columns: program.columns.clone(),
         relaid: program.relaid.clone(),
+        precomputed: nest.tensors.iter().any(|tensor| tensor.precomputed),
         merged: program.merged.clone(),
         joined: program.joined.clone(),
         skewed: alike(program).iter().map(|tensor| tensor.index()).collect(),

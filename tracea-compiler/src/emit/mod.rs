@@ -71,6 +71,7 @@ impl<'a> Emitter<'a> {
     fn source(&mut self) {
         let program = self.program;
         self.out.line(format!("// {}: {}", program.kernel, program.schedule));
+        self.precomputed();
         self.relaid();
         self.merged();
         self.joined();

@@ -2,14 +2,16 @@
 
 use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
-use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, Stmt, TensorId};
-use crate::plan::{Arg, Columns, Cost, GridAxis, Joined, Kept, Number, Relaid, Split, Variant, Window};
-use proc_macro2::{Literal, TokenStream};
-use quote::{ToTokens, quote};
+use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, ScalarParam, Stmt, Tensor, TensorId};
+use crate::plan::{
+    Arg, Columns, Cost, GridAxis, Instance, Joined, Kept, Number, Precomputed, Relaid, Split, Variant, Window,
+};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{ToTokens, format_ident, quote};
 use syn::visit::{self, Visit};
 use syn::{ExprPath, Macro, Path};
 
-pub fn kernel_def(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) -> TokenStream {
+pub fn kernel_def(kernel: &Kernel, nests: &[Nest], instances: &[Instance]) -> TokenStream {
     let plan = plan();
     let Some(nest) = nests.first() else { return TokenStream::new() };
     let Nest { name, file, line, .. } = nest;
@@ -22,34 +24,26 @@ pub fn kernel_def(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) ->
         quote! { #plan::DimDef { name: #name, known: #known } }
     });
     let tensors = tensors(kernel).zip(&nest.tensors).enumerate().map(|(index, ((_, param), tensor))| {
-        let (name, position) = (&tensor.name, number(tensor.position));
         let dtype = match &param.dtype {
             DtypeRef::Known(known) => option(Some(dtype(*known))),
             DtypeRef::Generic(_) => option(None::<TokenStream>),
         };
-        let dims = tensor.dims.iter().map(|dim| number(dim.index()));
         let id = TensorId(index as u32);
         let reads = nests.iter().any(|nest| loads(nest, id));
         let writes = nests.iter().any(|nest| stores(&nest.body, id));
-        quote! {
-            #plan::TensorDef {
-                name: #name,
-                position: #position,
-                dtype: #dtype,
-                dims: &[#(#dims),*],
-                reads: #reads,
-                writes: #writes,
-            }
-        }
+        tensor_def(tensor, dtype, reads, writes)
     });
-    let scalars = nest.scalars.iter().map(|scalar| {
-        let (name, position, dtype) = (&scalar.name, number(scalar.position), dtype(scalar.dtype));
-        quote! { #plan::ScalarDef { name: #name, position: #position, dtype: #dtype } }
-    });
+    let scalars = nest.scalars.iter().map(scalar);
     let selectors = kernel.selectors.iter().map(|selector| selector.name.to_string());
-    let none = Vec::new();
-    let instances =
-        nests.iter().enumerate().map(|(index, nest)| instance(kernel, nest, variants.get(index).unwrap_or(&none)));
+    let none = Instance::default();
+    let instances = nests.iter().enumerate().map(|(index, nest)| {
+        let Instance { variants, precomputed } = instances.get(index).unwrap_or(&none);
+        let operands = (0..precomputed.len()).map(|at| {
+            let (def, slot) = operand_names(index, at);
+            quote! { #plan::Precomputed { kernel: &#def, slot: &#slot } }
+        });
+        instance(kernel, nest, variants, quote! { #(#operands),* })
+    });
     quote! {
         #plan::KernelDef {
             name: #name,
@@ -64,12 +58,82 @@ pub fn kernel_def(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) ->
     }
 }
 
+/// The kernels that compute operands, each with the place of its loaded code.
+pub fn operands(kernel: &Kernel, instances: &[Instance]) -> TokenStream {
+    let private = private();
+    let of_instance = |(index, instance): (usize, &Instance)| {
+        let of_operand = |(at, operand): (usize, &Precomputed)| {
+            let (def, slot) = operand_names(index, at);
+            let definition = operand_def(kernel, operand);
+            quote! {
+                static #slot: #private::KernelSlot = #private::KernelSlot::new();
+                static #def: #private::plan::KernelDef = #definition;
+            }
+        };
+        instance.precomputed.iter().enumerate().map(of_operand).collect::<TokenStream>()
+    };
+    instances.iter().enumerate().map(of_instance).collect()
+}
+
+fn operand_names(instance: usize, operand: usize) -> (Ident, Ident) {
+    (format_ident!("__OPERAND_{instance}_{operand}"), format_ident!("__OPERAND_SLOT_{instance}_{operand}"))
+}
+
+fn operand_def(kernel: &Kernel, Precomputed { nest, variants }: &Precomputed) -> TokenStream {
+    let plan = plan();
+    let Nest { name, file, line, .. } = nest;
+    let line = Literal::u32_unsuffixed(*line);
+    let dims = nest.dims.iter().map(|Dim { name, known, .. }| {
+        let known = option(known.map(Literal::i64_unsuffixed));
+        quote! { #plan::DimDef { name: #name, known: #known } }
+    });
+    let tensors = nest.tensors.iter().enumerate().map(|(index, tensor)| {
+        let id = TensorId(index as u32);
+        tensor_def(tensor, option(Some(dtype(tensor.dtype))), loads(nest, id), stores(&nest.body, id))
+    });
+    let scalars = nest.scalars.iter().map(scalar);
+    let instance = instance(kernel, &Nest { instance: Vec::new(), ..nest.clone() }, variants, TokenStream::new());
+    quote! {
+        #plan::KernelDef {
+            name: #name,
+            file: #file,
+            line: #line,
+            dims: &[#(#dims),*],
+            tensors: &[#(#tensors),*],
+            scalars: &[#(#scalars),*],
+            selectors: &[],
+            instances: &[#instance],
+        }
+    }
+}
+
+fn tensor_def(tensor: &Tensor, dtype: TokenStream, reads: bool, writes: bool) -> TokenStream {
+    let (plan, name, position) = (plan(), &tensor.name, number(tensor.position));
+    let dims = tensor.dims.iter().map(|dim| number(dim.index()));
+    quote! {
+        #plan::TensorDef {
+            name: #name,
+            position: #position,
+            dtype: #dtype,
+            dims: &[#(#dims),*],
+            reads: #reads,
+            writes: #writes,
+        }
+    }
+}
+
+fn scalar(scalar: &ScalarParam) -> TokenStream {
+    let (plan, name) = (plan(), &scalar.name);
+    let (position, dtype) = (number(scalar.position), dtype(scalar.dtype));
+    quote! { #plan::ScalarDef { name: #name, position: #position, dtype: #dtype } }
+}
+
 fn plan() -> TokenStream {
     let private = private();
     quote! { #private::plan }
 }
 
-fn instance(kernel: &Kernel, nest: &Nest, variants: &[Variant]) -> TokenStream {
+fn instance(kernel: &Kernel, nest: &Nest, variants: &[Variant], operands: TokenStream) -> TokenStream {
     let plan = plan();
     let key = nest.instance.iter().map(|(_, value)| match value {
         InstanceValue::Int(value) => {
@@ -97,6 +161,7 @@ fn instance(kernel: &Kernel, nest: &Nest, variants: &[Variant]) -> TokenStream {
             key: &[#(#key),*],
             known_dims: &[#(#known),*],
             variants: &[#(#variants),*],
+            precomputed: &[#operands],
             functions: &[#(#functions),*],
         }
     }
@@ -113,6 +178,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let (aligned, merged) = (numbers(&variant.aligned), numbers(&variant.merged));
     let (skewed, cost) = (numbers(&variant.skewed), cost(&variant.cost));
     let (whole_vectors, persistent, awaits) = (variant.whole_vectors, variant.persistent, variant.awaits);
+    let precomputed = variant.precomputed;
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
     let paired = option(variant.paired.map(number));
@@ -152,6 +218,7 @@ fn variant(variant: &Variant) -> TokenStream {
             columns: &[#(#columns),*],
             whole_vectors: #whole_vectors,
             relaid: &[#(#relaid),*],
+            precomputed: #precomputed,
             merged: #merged,
             joined: &[#(#joined),*],
             skewed: #skewed,

@@ -22,17 +22,18 @@ mod names;
 use crate::ast::{DimRef, DtypeRef, Kernel, ParamKind, SelectorKind, TensorParam};
 use crate::errors::Failure;
 use crate::nest::{InstanceValue, Nest};
-use crate::plan::Variant;
+use crate::plan::Instance;
 use body::{Body, extent_name};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 use syn::{FnArg, GenericArgument, GenericParam, ItemFn, Type, TypeParamBound, WherePredicate};
 
-/// `variants`: for each nest, what it was lowered to; where there is none, the kernel runs on the CPU only.
-pub fn expand_kernel(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>]) -> TokenStream {
+/// `instances`: for each nest, what it was lowered to; where there is none, the kernel runs on the CPU only.
+pub fn expand_kernel(kernel: &Kernel, nests: &[Nest], instances: &[Instance]) -> TokenStream {
     let body = host_body(kernel);
     let entries = entry::entries(kernel, nests);
-    let definition = definition::kernel_def(kernel, nests, variants);
+    let operands = definition::operands(kernel, instances);
+    let definition = definition::kernel_def(kernel, nests, instances);
     let launch = entry::launch(kernel);
     let private = private();
     launcher(
@@ -40,6 +41,7 @@ pub fn expand_kernel(kernel: &Kernel, nests: &[Nest], variants: &[Vec<Variant>])
         quote! {
             #body
             #entries
+            #operands
             static __KERNEL: #private::plan::KernelDef = #definition;
             static __SLOT: #private::KernelSlot = #private::KernelSlot::new();
             #launch

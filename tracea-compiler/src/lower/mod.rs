@@ -2,6 +2,7 @@
 //!
 //! - `portfolio` says which schedules a kernel is lowered under, where nobody does;
 //! - `swapped` computes products the other way round, for few rows, `flat_sums` takes loops of one sum as one, for few terms each;
+//! - `precomputed` leaves operands that are computed to kernels of their own, before the products;
 //! - `relaid` finds operands that the launch copies first, and reads the nest as if it were given the copies;
 //! - `analysis` says who reads what and how dots get their operands;
 //! - `domains` gives each value the registers that hold it, anchored by the dots;
@@ -48,6 +49,7 @@ mod overlap;
 mod params;
 mod past_end;
 mod portfolio;
+pub mod precomputed;
 mod reductions;
 mod rejoined;
 mod relaid;
@@ -102,6 +104,8 @@ impl Lowered {
 /// Lowers under a pinned schedule. One that names the axis of flat sums takes loops as one.
 pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Lowered, ScheduleError> {
     let swapped = schedule::is_swapped(target, spec)?;
+    let parts = if schedule::is_precomputed(spec)? { Some(precomputed::wanted(nest)?) } else { None };
+    let nest = parts.as_ref().map_or(nest, |parts| &parts.nest);
     let flat = flat_sums::axis_name(nest).filter(|name| spec.options.iter().any(|option| option.name == *name));
     let flat = flat.and_then(|_| flat_sums::flattened(nest));
     let nest = flat.as_ref().unwrap_or(nest);

@@ -1,6 +1,7 @@
 //! The schedules that a kernel is lowered under where nobody pins any: the widest first, and those that serve other sizes better.
 
 use super::analysis::{Facts, OperandSource, operand_only};
+use super::precomputed::precomputed;
 use super::relaid::Laid;
 use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
 use crate::nest::Nest;
@@ -14,6 +15,14 @@ use std::rc::Rc;
 ///
 /// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
 pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+    let mut portfolio = schedules_of(nest, target)?;
+    if let Some(parts) = precomputed(nest) {
+        portfolio.extend(schedules_of(&parts.nest, target)?);
+    }
+    Ok(portfolio)
+}
+
+fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
     let Some(Start { laid, facts, schedule }) = Start::best(nest, target) else { return Ok(Vec::new()) };
     let first = fit(&laid, &facts, schedule)?;
     let mut narrower = first.schedule.clone();

@@ -87,6 +87,8 @@ pub struct Tensor {
     pub mutable: bool,
     /// Position among the kernel's arguments.
     pub position: usize,
+    /// No argument: the launch computes it first.
+    pub precomputed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -134,6 +134,9 @@ impl Schedule {
         if self.swapped {
             parts.push("swapped = true".into());
         }
+        if nest.tensors.iter().any(|tensor| tensor.precomputed) {
+            parts.push("precomputed = true".into());
+        }
         if let Some(axis) = self.cluster {
             parts.push(format!("cluster = {}", cluster::shape(facts, axis)));
         }
@@ -195,7 +198,7 @@ pub fn pinned(
             }
             // Which tiles blocks share depends on their sizes.
             "cluster" => {}
-            "swapped" => {}
+            "swapped" | "precomputed" => {}
             "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),
             "warps" => match option.values[..] {
                 [m, n] if m.checked_mul(n).is_some_and(|warps| (1..=32).contains(&warps)) => schedule.warps = (m, n),
@@ -232,6 +235,12 @@ pub fn is_swapped(target: &Target, spec: &ScheduleSpec) -> Result<bool, Schedule
         (Some(flag), _) => Ok(flag),
         (None, _) => Err(ScheduleError::about("swapped", "`swapped` is true or false")),
     }
+}
+
+/// Whether the schedule asks for operands that are computed first.
+pub fn is_precomputed(spec: &ScheduleSpec) -> Result<bool, ScheduleError> {
+    let Some(option) = spec.options.iter().find(|option| option.name == "precomputed") else { return Ok(false) };
+    option.flag.ok_or_else(|| ScheduleError::about("precomputed", "`precomputed` is true or false"))
 }
 
 fn number(option: &ScheduleOption, least: u32, most: u32) -> Result<u32, ScheduleError> {

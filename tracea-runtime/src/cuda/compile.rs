@@ -69,7 +69,7 @@ impl Request {
             "-lineinfo".to_owned(),
             "--ptxas-options=-v".to_owned(),
         ];
-        let name = |tensor: usize| kernel.tensors.get(tensor).map_or("", |def| def.name).to_uppercase();
+        let name = |tensor: usize| instance.tensor(kernel, tensor).map_or("", |def| def.name).to_uppercase();
         for &tensor in variant.aligned {
             options.push(format!("-DTRACEA_ALIGN_{}={}", name(tensor), specialization.alignment(tensor)));
         }
@@ -151,8 +151,13 @@ mod tests {
     static TWICE: FunctionDef =
         FunctionDef { source: "__device__ __forceinline__ float $name(float x) { return 2.0f * x; }", uses: &[] };
 
-    static INSTANCE: Instance =
-        Instance { key: &[], known_dims: &[], variants: &[], functions: &[Function { alias: "twice", def: &TWICE }] };
+    static INSTANCE: Instance = Instance {
+        key: &[],
+        known_dims: &[],
+        variants: &[],
+        precomputed: &[],
+        functions: &[Function { alias: "twice", def: &TWICE }],
+    };
 
     static KERNEL: KernelDef = KernelDef {
         name: "double",

@@ -68,8 +68,13 @@ mod tests {
     fn functions_replace_the_mark_callees_first() {
         let source = "#include \"tracea/kernel.cuh\"\n// [device functions]\nvoid k() { silu(1.0f); }\n";
         let variant = Variant::of_source("k", source, 1);
-        static INSTANCE: Instance =
-            Instance { key: &[], known_dims: &[], variants: &[], functions: &[Function { alias: "silu", def: &SILU }] };
+        static INSTANCE: Instance = Instance {
+            key: &[],
+            known_dims: &[],
+            variants: &[],
+            precomputed: &[],
+            functions: &[Function { alias: "silu", def: &SILU }],
+        };
         assert_eq!(
             render_source(&INSTANCE, &variant),
             "#include \"tracea/kernel.cuh\"\n\

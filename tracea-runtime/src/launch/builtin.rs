@@ -25,7 +25,7 @@ impl Builtin {
             selectors: &[],
             instances: &[],
         };
-        let instance = Instance { key: &[], known_dims: &[], variants: &[], functions: &[] };
+        let instance = Instance { key: &[], known_dims: &[], variants: &[], precomputed: &[], functions: &[] };
         Builtin { kernel, instance, variant: Variant::of_source(name, source, threads), slot: KernelSlot::new() }
     }
 

@@ -1,18 +1,21 @@
-//! Operands that a launch copies first, since a kernel cannot fetch them as they lie.
+//! Operands that a launch copies first, since a kernel cannot fetch them as they lie, or computes first, since its blocks would each
+//! compute them again.
 //!
 //! ```text
 //! a (8191, 8191) of f16, rows of 16382 bytes ─realign──▶ the stream's room: rows of 16384 bytes, all sizes as they were ─TMA─▶ tiles
 //! b (k, n) of f32, which wgmma wants along k ─transpose▶ the stream's room: (n, k), rows at multiples of 16 bytes       ─TMA─▶ tiles
+//! w (n, k) of i32 ─a kernel of its own: (w − zero) as f16▶ the stream's room: an operand (n, k) that no argument is      ─TMA─▶ tiles
 //! ```
 //! A copy costs memory's bandwidth once; what it saves are a warpgroup's threads that would copy each tile through registers, or
 //! products by slower instructions.
 
 use super::alignment::{Alignments, LINE, TMA_ALIGNMENT};
 use super::arg::{List, MAX_TENSORS};
-use super::check::Tensors;
+use super::check::{Sizes, Tensors};
 use super::tensor_map::MOST_AXES;
 use crate::cuda::MOST_ROOM;
-use crate::plan::{Arg, KernelDef, Relaid, Variant};
+use crate::dtype::Dtype;
+use crate::plan::{Arg, KernelDef, Precomputed, Relaid, Variant};
 use crate::tensor::{Layout, RawTensor};
 
 /// Of one launch: what `device/realign.cuh` and `device/transpose.cuh` take.
@@ -36,10 +39,13 @@ pub(crate) struct Copies {
     moved: u64,
 }
 
-/// A tensor's copy.
+/// A tensor's copy, or a computed operand.
 #[derive(Clone, Copy)]
 pub(super) struct Copied {
+    /// An operand's is behind the launch's own.
     pub tensor: usize,
+    pub dtype: Dtype,
+    pub way: Way,
     /// The axis of the tensor that is the copy's last; the others stay in order.
     pub last: usize,
     /// Of the copy.
@@ -55,6 +61,8 @@ pub(super) enum Way {
     Realigned,
     /// Such rows along another axis.
     Transposed,
+    /// By a kernel of the operand's own.
+    Computed,
 }
 
 /// Tensors in the place of some of a launch's, by position.
@@ -62,14 +70,10 @@ pub(super) struct Replaced([Option<RawTensor>; MAX_TENSORS]);
 
 impl Copied {
     /// From row to row.
-    pub fn alignment(&self, element_bytes: usize) -> u32 {
+    pub fn alignment(&self) -> u32 {
         let outer = self.layout.strides().iter().take(self.layout.rank().saturating_sub(1));
-        let all = outer.fold(u64::from(LINE), |all, stride| all | (stride * element_bytes) as u64);
+        let all = outer.fold(u64::from(LINE), |all, stride| all | (stride * self.dtype.bytes()) as u64);
         1 << all.trailing_zeros()
-    }
-
-    pub fn way(&self) -> Way {
-        if self.last + 1 == self.layout.rank() { Way::Realigned } else { Way::Transposed }
     }
 }
 
@@ -78,10 +82,18 @@ impl Copies {
         Copies { copies: List::new(), bytes: 0, moved: 0 }
     }
 
-    /// Of all tensors that the variant reads laid anew; nothing where one of them cannot be copied.
-    pub fn needed(variant: &Variant, tensors: &Tensors<'_>) -> Option<Copies> {
+    /// Of all tensors that the variant reads laid anew, and its computed operands; nothing where there is no room for one of them.
+    pub fn needed(
+        variant: &Variant,
+        operands: &'static [Precomputed],
+        sizes: &Sizes,
+        tensors: &Tensors<'_>,
+    ) -> Option<Copies> {
+        let operands = if variant.precomputed { operands } else { &[] };
+        let computed =
+            operands.iter().try_fold(Copies::none(), |all, operand| all.with_operand(operand, sizes, tensors));
         let with = |all: Copies, &Relaid { tensor, last }: &Relaid| all.with(tensor, tensors.get(tensor)?, last);
-        variant.relaid.iter().try_fold(Copies::none(), with)
+        variant.relaid.iter().try_fold(computed?, with)
     }
 
     /// And of all operands of products that the variant would fetch by TMA and whose rows are aligned to less; of none where one of them
@@ -119,16 +131,34 @@ impl Copies {
         all
     }
 
-    fn with(mut self, tensor: usize, raw: &RawTensor, last: usize) -> Option<Copies> {
-        let bytes = raw.dtype().bytes();
-        let copied = Copied { tensor, last, layout: relaid(raw.layout(), last, bytes)?, offset: self.bytes };
-        let layout = copied.layout;
+    fn with(self, tensor: usize, raw: &RawTensor, last: usize) -> Option<Copies> {
+        let (layout, dtype) = (raw.layout(), raw.dtype());
+        let way = if last + 1 == layout.rank() { Way::Realigned } else { Way::Transposed };
+        let copied =
+            Copied { tensor, dtype, way, last, layout: relaid(layout, last, dtype.bytes())?, offset: self.bytes };
+        self.beside(copied, bytes_of(raw))
+    }
+
+    fn with_operand(self, operand: &'static Precomputed, sizes: &Sizes, tensors: &Tensors<'_>) -> Option<Copies> {
+        let KernelDef { tensors: defs, .. } = operand.kernel;
+        let (def, others) = defs.split_last()?;
+        let (dtype, last) = (def.dtype?, def.dims.len().checked_sub(1)?);
+        let axes: Vec<usize> = def.dims.iter().map(|dim| sizes.get(*dim)).collect();
+        let layout = padded(&axes, dtype.bytes())?;
+        let copied = Copied { tensor: others.len(), dtype, way: Way::Computed, last, layout, offset: self.bytes };
+        let read = others.iter().zip(tensors.iter()).filter(|(def, _)| def.reads).map(|(_, raw)| bytes_of(raw));
+        self.beside(copied, read.sum())
+    }
+
+    /// Behind the others in the room, from so many bytes.
+    fn beside(mut self, copied: Copied, read: u64) -> Option<Copies> {
+        let Copied { layout, dtype, .. } = copied;
         self.copies.push(copied);
         let room = layout.sizes().first().zip(layout.strides().first()).map_or(0, |(size, stride)| size * stride);
         // An empty tensor's copy has a place too, at which nothing is read.
-        let room = (room * bytes).max(1).next_multiple_of(TMA_ALIGNMENT as usize) as u64;
+        let room = (room * dtype.bytes()).max(1).next_multiple_of(TMA_ALIGNMENT as usize) as u64;
         self.bytes += room;
-        self.moved += room + (raw.layout().elements() * bytes) as u64;
+        self.moved += room + read;
         (self.copies.len() <= MOST_COPIES && self.bytes <= MOST_ROOM).then_some(self)
     }
 
@@ -154,7 +184,7 @@ impl Copies {
 
     /// Those that one kernel makes.
     pub(super) fn by(&self, way: Way) -> impl Iterator<Item = Copied> + '_ {
-        self.iter().filter(move |copied| copied.way() == way)
+        self.iter().filter(move |copied| copied.way == way)
     }
 
     /// Of the room.
@@ -169,17 +199,18 @@ impl Copies {
 
     /// What making them takes, in clock cycles.
     pub fn cycles(&self, multiprocessors: u32) -> u64 {
-        let launches = [Way::Realigned, Way::Transposed].into_iter().filter(|way| self.has_any(*way)).count() as u64;
-        launches * LAUNCH + self.moved / (MOVED_BYTES * u64::from(multiprocessors))
+        let copying = [Way::Realigned, Way::Transposed].into_iter().filter(|way| self.has_any(*way)).count();
+        let launches = copying + self.by(Way::Computed).count();
+        launches as u64 * LAUNCH + self.moved / (MOVED_BYTES * u64::from(multiprocessors))
     }
 
     /// As tensors, where the room is at this address.
     pub(super) fn in_room(&self, address: u64, tensors: &Tensors<'_>) -> Replaced {
         let mut replaced = Replaced::none();
-        for Copied { tensor, layout, offset, .. } in self.iter() {
-            if let Some(raw) = tensors.get(tensor) {
+        for Copied { tensor, dtype, layout, offset, .. } in self.iter() {
+            if let Some(raw) = tensors.get(tensor).or_else(|| tensors.get(0)) {
                 let start = std::ptr::without_provenance_mut((address + offset) as usize);
-                replaced.put(tensor, RawTensor::borrowing(raw.dtype(), layout, start, raw.device().clone()));
+                replaced.put(tensor, RawTensor::borrowing(dtype, layout, start, raw.device().clone()));
             }
         }
         replaced
@@ -197,11 +228,13 @@ impl Replaced {
         }
     }
 
+    /// And computed operands behind them.
     pub fn among<'a>(&'a self, tensors: &Tensors<'a>) -> Tensors<'a> {
         let mut all = Tensors::new();
         for (position, tensor) in tensors.iter().enumerate() {
             all.push(self.0.get(position).and_then(Option::as_ref).unwrap_or(tensor));
         }
+        self.0.iter().skip(tensors.len()).flatten().for_each(|operand| all.push(operand));
         all
     }
 }
@@ -213,9 +246,19 @@ pub(super) fn relaid(layout: &Layout, last: usize, element_bytes: usize) -> Opti
     if last >= rank || rank > MOST_AXES {
         return None;
     }
-    let (mut sizes, mut strides) = ([1; MOST_AXES], [1; MOST_AXES]);
+    let mut sizes = [1; MOST_AXES];
     let order = (0..rank).filter(|axis| *axis != last).chain([last]);
     order.zip(&mut sizes).for_each(|(axis, size)| *size = layout.sizes()[axis]);
+    padded(&sizes[..rank], element_bytes)
+}
+
+/// Such rows of these sizes.
+fn padded(sizes: &[usize], element_bytes: usize) -> Option<Layout> {
+    let rank = sizes.len();
+    if rank == 0 || rank > MOST_AXES {
+        return None;
+    }
+    let mut strides = [1; MOST_AXES];
     let row = sizes[rank - 1].max(1);
     let multiple_of = |bytes: u32| row.checked_next_multiple_of(bytes as usize / element_bytes);
     let little_longer = |bytes: u32| multiple_of(bytes).filter(|padded| padded - row <= row / PADDED);
@@ -226,14 +269,18 @@ pub(super) fn relaid(layout: &Layout, last: usize, element_bytes: usize) -> Opti
         next = next.checked_mul(sizes[axis].max(1))?;
     }
     (next as u64 <= MOST_ROOM).then_some(())?;
-    Layout::strided(&sizes[..rank], &strides[..rank]).ok()
+    Layout::strided(sizes, &strides[..rank]).ok()
+}
+
+fn bytes_of(raw: &RawTensor) -> u64 {
+    (raw.layout().elements() * raw.dtype().bytes()) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::Device;
-    use crate::dtype::Dtype;
+    use crate::launch::KernelSlot;
     use crate::launch::tensor_map::{fetchable, merges};
     use crate::plan::{Cost, Fetch, TensorDef, Window};
     use std::slice;
@@ -332,9 +379,9 @@ mod tests {
         const RELAID: Variant = Variant { relaid: &[Relaid { tensor: 1, last: 0 }], ..VARIANT };
         let mut list = Tensors::new();
         [a, b, b, b].into_iter().for_each(|tensor| list.push(tensor));
-        let needed = Copies::needed(&RELAID, &list)?;
+        let needed = Copies::needed(&RELAID, &[], &Sizes::of(&[]), &list)?;
         let copies = needed.with_misaligned(&KERNEL, &RELAID, &list, &Alignments::of(&list), TMA_ALIGNMENT);
-        Some(copies.iter().map(|copied| (copied.tensor, copied.layout.strides().to_vec(), copied.way())).collect())
+        Some(copies.iter().map(|copied| (copied.tensor, copied.layout.strides().to_vec(), copied.way)).collect())
     }
 
     #[test]
@@ -358,6 +405,35 @@ mod tests {
         let even = dense(&[10, 64]);
         let large = tensor(Dtype::F32, 0x1000, &[1 << 14, (1 << 14) + 1], &[1 << 15, 1]);
         assert_eq!(relaid_copies(&large, &even), None, "more than there is room for");
+    }
+
+    #[test]
+    fn what_is_computed_stands_behind_the_others() {
+        static SLOT: KernelSlot = KernelSlot::new();
+        static WEIGHTS: KernelDef = KernelDef {
+            name: "product_weights",
+            tensors: &[
+                TensorDef { reads: false, ..input("a", 0) },
+                input("b", 1),
+                TensorDef { dtype: Some(Dtype::F16), dims: &[1, 0], writes: true, ..input("weights", 2) },
+            ],
+            ..KERNEL
+        };
+        static OPERANDS: &[Precomputed] = &[Precomputed { kernel: &WEIGHTS, slot: &SLOT }];
+        const VARIANT_OF_OPERANDS: Variant = Variant { precomputed: true, ..VARIANT };
+        let (even, packed) = (dense(&[10, 64]), tensor(Dtype::I32, 0x1000, &[10, 8], &[8, 1]));
+        let mut list = Tensors::new();
+        [&even, &packed].into_iter().for_each(|tensor| list.push(tensor));
+        let needed = |variant, sizes| Copies::needed(variant, OPERANDS, &Sizes::of(sizes), &list);
+        assert!(needed(&VARIANT, &[10, 67]).unwrap().is_empty(), "who computes it itself");
+        let copies = needed(&VARIANT_OF_OPERANDS, &[10, 67]).unwrap();
+        let told: Vec<_> = copies.iter().map(|copied| (copied.tensor, copied.way, copied.layout)).collect();
+        assert_eq!(told, [(2, Way::Computed, Layout::strided(&[67, 10], &[16, 1]).unwrap())]);
+        assert_eq!((copies.bytes(), copies.moved_bytes()), (67 * 16 * 2, 67 * 16 * 2 + 10 * 8 * 4), "b is read");
+        let replaced = copies.in_room(0x20000, &list);
+        let all = replaced.among(&list);
+        assert_eq!((all.len(), all.get(2).map(|operand| operand.device_address())), (3, Some(0x20000)));
+        assert!(needed(&VARIANT_OF_OPERANDS, &[1 << 15, 1 << 15]).is_none(), "more than there is room for");
     }
 
     #[test]

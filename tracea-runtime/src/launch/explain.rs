@@ -7,7 +7,7 @@ use super::run::Checks;
 use super::time::bytes_moved;
 use crate::cuda::{Gpu, render_source};
 use crate::error::{Error, Result};
-use crate::plan::Variant;
+use crate::plan::{Instance, Variant};
 use std::fmt::Write;
 
 impl Launch<'_> {
@@ -103,7 +103,8 @@ impl Launch<'_> {
             let _ = writeln!(out, "  windows    {}", windows.join(", "));
         }
         if !plan.copies.is_empty() {
-            let copies: Vec<String> = plan.copies.iter().map(|copied| self.print_copy(&copied)).collect();
+            let copies: Vec<String> =
+                plan.copies.iter().map(|copied| self.print_copy(&copied, checks.instance)).collect();
             let moved = plan.copies.moved_bytes() as f64;
             let _ = writeln!(
                 out,
@@ -141,12 +142,13 @@ impl Launch<'_> {
         }
     }
 
-    /// `b`, or `b (along K)` where the copy has another axis contiguous.
-    fn print_copy(&self, copied: &Copied) -> String {
-        let Some(def) = self.kernel.tensors.get(copied.tensor) else { return String::new() };
+    /// `b`, `b (along K)` where the copy has another axis contiguous, `weights (computed)` where it is no tensor of the kernel's.
+    fn print_copy(&self, copied: &Copied, instance: &Instance) -> String {
+        let Some(def) = instance.tensor(self.kernel, copied.tensor) else { return String::new() };
         let dim = def.dims.get(copied.last).and_then(|dim| self.kernel.dims.get(*dim));
-        match (copied.way(), dim) {
+        match (copied.way, dim) {
             (Way::Transposed, Some(dim)) => format!("{} (along {})", def.name, dim.name),
+            (Way::Computed, _) => format!("{} (computed)", def.name),
             _ => def.name.to_owned(),
         }
     }

@@ -9,7 +9,7 @@ use super::merged::{Gapless, Merged};
 use super::params::{Shares, blocks, shared_bytes, tile_count};
 use super::skew::{Skews, are_ragged, has_room};
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
-use crate::plan::{Fetch, GridAxis, KernelDef, Split, Variant};
+use crate::plan::{Fetch, GridAxis, KernelDef, Precomputed, Split, Variant};
 
 /// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle. Measured with f16 rows aligned to 2 bytes on an
 /// H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3 convolution of 67 channels, two blocks a
@@ -94,6 +94,7 @@ impl Capacity {
 /// What a launch's tensors have to do with its time.
 pub(super) struct Operands<'a> {
     pub kernel: &'static KernelDef,
+    pub precomputed: &'static [Precomputed],
     pub tensors: &'a Tensors<'a>,
     pub alignments: Alignments,
     pub gapless: Gapless,
@@ -116,7 +117,7 @@ pub(super) fn prediction(
     capacity: Capacity,
     operands: &Operands<'_>,
 ) -> Option<Prediction> {
-    let Operands { kernel, tensors, alignments, gapless, skews, may_copy } = *operands;
+    let Operands { kernel, precomputed, tensors, alignments, gapless, skews, may_copy } = *operands;
     if !skews.serve(variant) || !has_room(variant, sizes) || !is_counted(variant, sizes) {
         return None;
     }
@@ -127,10 +128,7 @@ pub(super) fn prediction(
     let sizes = &merged.map_or(*sizes, |merged| merged.sizes(sizes));
     let moved = tensors.iter().map(|tensor| (tensor.layout().elements() * tensor.dtype().bytes()) as u64).sum();
     let with = |copies: &Copies, realigned_to: u32| {
-        let realigned = |all: Alignments, copied: Copied| {
-            let bytes = tensors.get(copied.tensor).map_or(1, |tensor| tensor.dtype().bytes());
-            all.realigned(copied.tensor, copied.alignment(bytes))
-        };
+        let realigned = |all: Alignments, copied: Copied| all.realigned(copied.tensor, copied.alignment());
         let alignments = copies.iter().fold(alignments, realigned);
         let cut = cut(variant, sizes, capacity, &alignments, moved);
         let cycles = cut.cycles.saturating_add(copies.cycles(capacity.multiprocessors));
@@ -150,9 +148,10 @@ pub(super) fn prediction(
         Prediction { cycles, realigned_to, ..cut }
     };
     if !may_copy {
-        return variant.relaid.is_empty().then(|| with(&Copies::none(), 0));
+        let as_given = variant.relaid.is_empty() && !variant.precomputed;
+        return as_given.then(|| with(&Copies::none(), 0));
     }
-    let needed = Copies::needed(variant, tensors)?;
+    let needed = Copies::needed(variant, precomputed, sizes, tensors)?;
     let mut best = with(&needed, 0);
     let mut copied = needed.count();
     for wanted in [TMA_ALIGNMENT, LINE] {

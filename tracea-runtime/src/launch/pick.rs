@@ -2,7 +2,6 @@
 
 use super::Launch;
 use super::alignment::Alignments;
-use super::check::Sizes;
 use super::joined::joined;
 use super::merged::Gapless;
 use super::model::{Capacity, Operands, Prediction, prediction};
@@ -53,29 +52,32 @@ impl Launch<'_> {
 
     /// The schedules that may serve this launch.
     pub(super) fn runnable(&self, gpu: &Gpu, checks: &Checks<'_>) -> Vec<&'static Variant> {
-        let operands = self.operands(self.may_copy);
+        let operands = self.operands(checks, self.may_copy);
         let runs = |variant: &Variant| prediction(variant, &checks.sizes, Capacity::of(gpu), &operands).is_some();
         candidates(gpu, checks.instance).map(|(_, variant)| variant).filter(|variant| runs(variant)).collect()
     }
 
-    fn operands(&self, may_copy: bool) -> Operands<'_> {
+    fn operands(&self, checks: &Checks<'_>, may_copy: bool) -> Operands<'_> {
         let alignments = Alignments::of(&self.tensors);
         let gapless = Gapless::of(&self.tensors);
         let skews = Skews::of(&self.tensors);
-        Operands { kernel: self.kernel, tensors: &self.tensors, alignments, gapless, skews, may_copy }
+        let precomputed = checks.instance.precomputed;
+        Operands { kernel: self.kernel, precomputed, tensors: &self.tensors, alignments, gapless, skews, may_copy }
     }
 
     /// Cycles that the model says of a variant; nothing where it does not run, or does not serve these operands.
     pub(super) fn predicted(&self, gpu: &Gpu, checks: &Checks<'_>, variant: &Variant) -> Option<u64> {
         let runs = candidates(gpu, checks.instance).any(|(_, candidate)| std::ptr::eq(candidate, variant));
-        let said = runs.then(|| prediction(variant, &checks.sizes, Capacity::of(gpu), &self.operands(self.may_copy)));
+        let said =
+            runs.then(|| prediction(variant, &checks.sizes, Capacity::of(gpu), &self.operands(checks, self.may_copy)));
         said.flatten().map(|said| said.cycles)
     }
 
     /// Why a variant that somebody asked for does not run.
-    fn not_served(&self, variant: &Variant, sizes: &Sizes) -> Error {
+    fn not_served(&self, variant: &Variant, checks: &Checks<'_>) -> Error {
+        let (instance, sizes) = (checks.instance, &checks.sizes);
         let names = |tensors: &mut dyn Iterator<Item = usize>| {
-            let defs = tensors.filter_map(|tensor| self.kernel.tensors.get(tensor));
+            let defs = tensors.filter_map(|tensor| instance.tensor(self.kernel, tensor));
             defs.map(|def| format!("`{}`", def.name)).collect::<Vec<_>>().join(" and ")
         };
         let schedule = print_schedule(variant);
@@ -91,12 +93,15 @@ impl Launch<'_> {
             let given = axis.dims.iter().map(|dim| sizes.get(*dim)).product();
             return Error::RowLength { schedule, most: axis.block as usize, given };
         }
-        Error::NotCopied { schedule, tensors: names(&mut variant.relaid.iter().map(|relaid| relaid.tensor)) }
+        let operands = if variant.precomputed { instance.precomputed.len() } else { 0 };
+        let operands = (0..operands).map(|at| self.kernel.tensors.len() + at);
+        let relaid = variant.relaid.iter().map(|relaid| relaid.tensor);
+        Error::NotCopied { schedule, tensors: names(&mut operands.chain(relaid)) }
     }
 
     pub(super) fn variant(&self, gpu: &Gpu, checks: &Checks<'_>, may_copy: bool) -> Result<Picked> {
         let (instance, sizes) = (checks.instance, &checks.sizes);
-        let operands = self.operands(may_copy);
+        let operands = self.operands(checks, may_copy);
         let candidates = candidates(gpu, instance);
         let predicted = |variant: &Variant| prediction(variant, sizes, Capacity::of(gpu), &operands);
         let picked: Option<(usize, &'static Variant)> = match &self.schedule {
@@ -113,7 +118,7 @@ impl Launch<'_> {
         if let Some((index, variant)) = picked {
             return match predicted(variant) {
                 Some(said) => Ok(Picked::of(index, variant, &said)),
-                None => Err(self.not_served(variant, sizes)),
+                None => Err(self.not_served(variant, checks)),
             };
         }
         let (kernel, device) = (self.kernel.name, gpu.to_string());
@@ -166,7 +171,7 @@ fn best(
     candidates: impl Iterator<Item = (usize, &'static Variant)> + Clone,
     predict: impl Fn(&Variant) -> Option<Prediction>,
 ) -> Option<Picked> {
-    let without = candidates.clone().filter(|(_, variant)| variant.relaid.is_empty());
+    let without = candidates.clone().filter(|(_, variant)| variant.relaid.is_empty() && !variant.precomputed);
     let newest = without.map(|(_, variant)| newness(variant.target)).max();
     let predicted = candidates
         .filter(|(_, variant)| Some(newness(variant.target)) >= newest || variant.cost.is_scattered())
@@ -257,7 +262,7 @@ mod tests {
     use crate::plan::{Cost, Fetch, Relaid};
 
     const fn instance(key: &'static [Key]) -> Instance {
-        Instance { key, known_dims: &[], variants: &[], functions: &[] }
+        Instance { key, known_dims: &[], variants: &[], precomputed: &[], functions: &[] }
     }
 
     static ATTENTION: KernelDef = KernelDef {

@@ -131,7 +131,8 @@ impl Launch<'_> {
         // What is picked has what its code needs, and can be copied.
         let joined = joined(picked.variant, &self.tensors).unwrap_or_else(Replaced::none);
         let tensors = &joined.among(&self.tensors);
-        let needed = Copies::needed(picked.variant, tensors).unwrap_or_else(Copies::none);
+        let operands = checks.instance.precomputed;
+        let needed = Copies::needed(picked.variant, operands, &checks.sizes, tensors).unwrap_or_else(Copies::none);
         if picked.realigned_to > 0 {
             let alignments = Alignments::of(tensors);
             let wanted = picked.realigned_to;
@@ -262,6 +263,9 @@ impl Launch<'_> {
             stream.join(other).doing("ordering two streams")?;
         }
         if let Some(room) = &room {
+            if plan.variant.precomputed {
+                self.compute_operands(checks, &tensors)?;
+            }
             // SAFETY: as below. The room has as many bytes as was asked for, and is this launch's until the kernel is enqueued too.
             unsafe { copying.enqueue(stream, &plan.copies, &given, room)? };
         }

@@ -146,6 +146,7 @@ static SCALED: KernelDef = KernelDef {
             Variant { shared_bytes: 1 << 30, ..scaled_variant("greedy", "") },
             Variant { target: "sm_999", ..scaled_variant("future", "") },
         ],
+        precomputed: &[],
         functions: &[],
     }],
 };
@@ -202,6 +203,7 @@ static UPDATE: KernelDef = KernelDef {
             aligned: &[0, 1],
             ..Variant::of_source("update", UPDATE_SOURCE, 64)
         }],
+        precomputed: &[],
         functions: &[],
     }],
 };

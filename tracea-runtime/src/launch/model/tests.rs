@@ -69,7 +69,8 @@ fn said(variant: &Variant, [m, n, k]: [usize; 3], gap: usize, may_copy: bool) ->
     let mut tensors = Tensors::new();
     [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
     let (alignments, gapless, skews) = (Alignments::of(&tensors), Gapless::of(&tensors), Skews::of(&tensors));
-    let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, gapless, skews, may_copy };
+    let operands =
+        Operands { kernel: &KERNEL, precomputed: &[], tensors: &tensors, alignments, gapless, skews, may_copy };
     prediction(variant, &Sizes::of(&[m, n, k]), H200, &operands)
 }
 
@@ -344,7 +345,8 @@ fn a_variant_that_reads_operands_laid_anew_pays_for_their_copies() {
         let mut tensors = Tensors::new();
         [&a, &b].into_iter().for_each(|tensor| tensors.push(tensor));
         let (alignments, gapless, skews) = (Alignments::of(&tensors), Gapless::of(&tensors), Skews::of(&tensors));
-        let operands = Operands { kernel: &KERNEL, tensors: &tensors, alignments, gapless, skews, may_copy };
+        let operands =
+            Operands { kernel: &KERNEL, precomputed: &[], tensors: &tensors, alignments, gapless, skews, may_copy };
         prediction(variant, &Sizes::of(&[size; 3]), H200, &operands).map(|said| said.cycles)
     };
     let (plain, relaid) = (of(&WIDE, 4096, true).unwrap(), of(&RELAID, 4096, true).unwrap());
