@@ -119,6 +119,9 @@ fn access(program: &Program, stmt: &Stmt) -> Option<String> {
         AccessForm::Scattered { .. } => "elements",
     };
     let mut text = format!("{} by {form}", program.names.tensors[access.tensor.index()]);
+    if access.alike > 1 {
+        text += &format!(", {} alike", access.alike);
+    }
     for axis in &access.limits {
         text += &format!(", {} < end", program.names.axes[axis.index()]);
     }

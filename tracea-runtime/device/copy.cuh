@@ -178,6 +178,22 @@ __device__ __forceinline__ void load_tile(E (&x)[L::size], Elements source) {
     }
 }
 
+// Where as many neighbouring columns as ALIKE says, from each multiple of that on, have one element between them: it is loaded once for
+// those that a vector holds.
+template <class L, int ALIKE, class E, class Elements>
+__device__ __forceinline__ void load_tile_alike(E (&x)[L::size], Elements source, int valid_cols) {
+    constexpr int together = L::vec < ALIKE ? L::vec : ALIKE;
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) {
+        if (r % together == 0) {
+            const auto from = source(L::row(r), L::col(r));
+            x[r] = from.valid ? to<E>(*from.pointer) : E{};
+        } else {
+            x[r] = beyond_cols<L>(r, valid_cols) ? E{} : x[r - 1];
+        }
+    }
+}
+
 // By rows, with vector loads where the layout holds neighbouring columns: of at most ALIGN bytes, or of whole chunks that lie
 // across the vectors. Where the caller knows that a tile's columns are WHOLE vectors of ALIGN bytes, nothing looks out for one that
 // the edge cuts.

@@ -65,9 +65,15 @@ impl Emitter<'_> {
                     Some(TilePart::Panel(registers)) => {
                         format!("load_panel_elements<{layout}, {registers}>({x}, panel, ")
                     }
+                    _ if source.alike > 1 => format!("load_tile_alike<{layout}, {}>({x}, ", source.alike),
                     _ => format!("load_tile<{layout}>({x}, "),
                 };
-                self.lambda(source, rows, cols, &head, ");", false, LambdaParams::RowCol);
+                let tail = match cols.filter(|_| source.alike > 1 && self.part.is_none()) {
+                    Some(cols) if source.limits.contains(&cols) => format!(", {});", self.columns_left(cols)),
+                    Some(cols) => format!(", {});", self.block_name(cols)),
+                    None => ");".to_string(),
+                };
+                self.lambda(source, rows, cols, &head, &tail, false, LambdaParams::RowCol);
             }
             (Domain::Rows(id), AccessForm::Scattered { rows, .. } | AccessForm::Contiguous { rows, .. }) => {
                 let head = format!("load_rows<{}>({}, ", name(id), var.name);

@@ -229,8 +229,12 @@ impl Emitter<'_> {
                         _ => text,
                     }
                 };
+                let plain = matches!(**b, Int::Const(1..)) && self.never_negative(a);
                 let (a, b) = (inner(a), inner(b));
                 match op {
+                    // Without a look at the sign.
+                    IntOp::Div if plain => format!("int({a} / {b}u)"),
+                    IntOp::Rem if plain => format!("int({a} % {b}u)"),
                     IntOp::Add => format!("{a} + {b}"),
                     IntOp::Sub => format!("{a} - {b}"),
                     IntOp::Mul => format!("{a} * {b}"),
@@ -240,6 +244,21 @@ impl Emitter<'_> {
                     IntOp::Max => format!("max({}, {})", strip(&a), strip(&b)),
                 }
             }
+        }
+    }
+
+    /// Coordinates are not, but for those of rows that are walked from before their begin.
+    fn never_negative(&self, int: &Int) -> bool {
+        let all = |a: &Int, b: &Int| self.never_negative(a) && self.never_negative(b);
+        match int {
+            Int::Const(value) => *value >= 0,
+            Int::Dim(_) => true,
+            Int::Axis(_) | Int::FlatCoord(..) | Int::BlockStart(_) | Int::BlockEnd(_) => {
+                self.program.skew.is_none() && self.program.whole.is_none()
+            }
+            Int::Scalar(_) | Int::Element(..) | Int::Binary(IntOp::Sub, ..) => false,
+            Int::Binary(IntOp::Max, a, b) => self.never_negative(a) || self.never_negative(b),
+            Int::Binary(_, a, b) => all(a, b),
         }
     }
 

@@ -48,7 +48,20 @@ impl Lowering<'_> {
         // A tile may span an axis that its index does not name (a broadcast row); its edge is nobody's concern.
         let whole_cols = matches!(form, AccessForm::Contiguous { cols, .. } if self.inside.contains(&cols))
             && !inside.contains(&last);
-        Access { tensor, index: index.to_vec(), form, limits, inside, whole_cols, held: None }
+        let alike = match form {
+            AccessForm::Scattered { cols: Some(cols), .. } => self.alike(index, cols),
+            _ => 1,
+        };
+        Access { tensor, index: index.to_vec(), form, limits, inside, whole_cols, alike, held: None }
+    }
+
+    /// How many columns from each multiple of as many on have one element between them: as many as a vector holds, at most.
+    fn alike(&self, index: &[Int], cols: AxisId) -> u32 {
+        const OF_A_VECTOR: u32 = 8;
+        let block = self.schedule.blocks[cols.index()].unwrap_or(1);
+        let moved = self.shifted.contains(&cols) || self.is_skewed(cols) || self.is_whole(cols);
+        let all = index.iter().map(|int| columns::alike(int, cols)).min().unwrap_or(1);
+        if moved || !block.is_multiple_of(OF_A_VECTOR) { 1 } else { all.min(OF_A_VECTOR) }
     }
 
     /// Whether the axis' elements are the tensor's rows from end to end, so that a block begins on a multiple of the block.
@@ -106,6 +119,17 @@ mod tests {
     fn rows_of_a_tensor_are_read_as_rows() {
         // Columns are counted by the access itself.
         assert_eq!(elementwise(quote!(x[(i, j)])), ["x by rows, i < end", "y by rows, i < end"]);
+    }
+
+    #[test]
+    fn quotients_of_columns_have_elements_in_common() {
+        let alike = |load: TokenStream| elementwise(load)[0].clone();
+        assert_eq!(alike(quote!(x[(i, j / 8)])), "x by elements, 8 alike, i < end, j < end, 1 inside");
+        assert_eq!(alike(quote!(x[(i, j / 12)])), "x by elements, 4 alike, i < end, j < end, 1 inside");
+        assert_eq!(alike(quote!(x[(i, j / 128 * 3)])), "x by elements, 8 alike, i < end, j < end, 1 inside");
+        assert_eq!(alike(quote!(x[(i, j / 3)])), "x by elements, i < end, j < end, 1 inside");
+        assert_eq!(alike(quote!(x[(i, (j + 1) / 8)])), "x by elements, i < end, j < end, 1 inside");
+        assert_eq!(alike(quote!(x[(j / 8, j)])), "x by elements, j < end, 0 inside");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! How many columns such a row begins past the tensor's is known at launch at most, which counts it as an address: code is made for what
 //! it is a multiple of.
 
-use super::analysis::{axes_in, is_tiled, mentions};
+use super::analysis::{axes_in, depends_on, is_tiled, mentions};
 use super::windows;
 use crate::nest::{AxisId, AxisKind, DimId, Extent, Int, IntOp, Nest, TensorId};
 use crate::plan::Number;
@@ -50,6 +50,21 @@ pub fn of_parts(nest: &Nest, tensor: TensorId, index: &[Int], axis: AxisId) -> O
 /// Whether rows along the axis are contiguous in the tensor.
 pub fn are_contiguous(nest: &Nest, tensor: TensorId, index: &[Int], axis: AxisId) -> bool {
     are_whole(nest, tensor, index, axis) || of_parts(nest, tensor, index, axis).is_some()
+}
+
+/// Of how many coordinates along the axis, from each multiple of as many on, a component of an index is the same: a power of two.
+pub fn alike(int: &Int, axis: AxisId) -> u32 {
+    const ALL: u32 = 1 << 31;
+    match int {
+        _ if !depends_on(int, axis) => ALL,
+        Int::Binary(IntOp::Div, a, b) => match (&**a, &**b) {
+            (Int::Axis(_), Int::Const(divisor @ 1..)) => 1 << divisor.trailing_zeros().min(31),
+            (a, b) => alike(a, axis).min(alike(b, axis)),
+        },
+        Int::Binary(_, a, b) => alike(a, axis).min(alike(b, axis)),
+        Int::Element(_, index) => index.iter().map(|int| alike(int, axis)).min().unwrap_or(ALL),
+        _ => 1,
+    }
 }
 
 /// The axis whose elements are neighbours in memory, where an index has one.

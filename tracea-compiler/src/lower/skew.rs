@@ -139,6 +139,7 @@ impl Lowering<'_> {
             limits: Vec::new(),
             inside: Vec::new(),
             whole_cols: false,
+            alike: 1,
             held: None,
         };
         let layout = LayoutId(at as u32);

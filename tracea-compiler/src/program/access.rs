@@ -16,6 +16,8 @@ pub struct Access {
     pub inside: Vec<usize>,
     /// All of the block's columns exist.
     pub whole_cols: bool,
+    /// So many neighbouring columns, a power of two, have one element between them.
+    pub alike: u32,
     /// Where a part of its rows' places is worked out before the loops around.
     pub held: Option<Held>,
 }

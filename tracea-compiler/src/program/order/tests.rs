@@ -18,7 +18,16 @@ const BY_TMA: ConditionId = ConditionId(0);
 fn access() -> Access {
     let form = AccessForm::Contiguous { rows: Some(AxisId(0)), cols: AxisId(1) };
     let index = vec![Int::Axis(AxisId(0)), Int::Axis(AxisId(1))];
-    Access { tensor: TensorId(0), index, form, limits: Vec::new(), inside: Vec::new(), whole_cols: false, held: None }
+    Access {
+        tensor: TensorId(0),
+        index,
+        form,
+        limits: Vec::new(),
+        inside: Vec::new(),
+        whole_cols: false,
+        alike: 1,
+        held: None,
+    }
 }
 fn copy(shared: SharedId) -> Stmt {
     Stmt::Copy(Copy { shared, slot: None, source: access(), parts: None })
