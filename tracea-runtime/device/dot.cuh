@@ -43,15 +43,16 @@ __device__ __forceinline__ void dot(float (&acc)[Acc::size], A a, B b) {
     }
 }
 
-// acc += a · b in exact float arithmetic, for operands in shared memory; Acc is a Simt (or any Blocked of whole fours). Four
-// steps of k at a time, so that operands of either major are read by 16 bytes wherever their rows run along. The loop is
-// unrolled to eight: the swizzle has that period, so the places in a row fold to constants; more would only fill registers.
+// acc += a · b in exact float arithmetic, for operands in shared memory; Acc is a Simt, or a Blocked of single columns where
+// rows of B run along k. Four steps of k at a time, so that operands of either major are read by 16 bytes wherever their rows
+// run along. Unrolled, the places in a tile fold to constants and a few values for each thread.
 template <class Acc, int K, class A, class B>
 __device__ __forceinline__ void dot_fma(float (&acc)[Acc::size], A a, B b) {
     static_assert(same<typename A::type, float> && same<typename B::type, float>, "for other types there is dot");
     static_assert(A::k == K && B::k == K && A::mn == Acc::rows && B::mn == Acc::cols, "shapes agree");
-    static_assert(K % 4 == 0 && Acc::vec == 4, "fours");
-#pragma unroll 2
+    static_assert(K % 4 == 0 && (Acc::vec == 4 || !B::mn_major), "fours");
+    static_assert((Acc::threads_m & (Acc::threads_m - 1)) == 0, "a thread's rows have its own bits, and others");
+#pragma unroll
     for (int k = 0; k < K; k += 4) {
         float y[4][Acc::col_size];
         if constexpr (B::mn_major) {
@@ -68,7 +69,8 @@ __device__ __forceinline__ void dot_fma(float (&acc)[Acc::size], A a, B b) {
         } else {
 #pragma unroll
             for (int j = 0; j < Acc::col_size; ++j) {
-                const float4 v = *reinterpret_cast<const float4*>(b.p + B::Tile::offset(Acc::col_at(j), k));
+                const int at = B::Tile::offset_of_row(Acc::col_base(), Acc::col_offset(j), k);
+                const float4 v = *reinterpret_cast<const float4*>(b.p + at);
                 y[0][j] = v.x, y[1][j] = v.y, y[2][j] = v.z, y[3][j] = v.w;
             }
         }
@@ -81,7 +83,8 @@ __device__ __forceinline__ void dot_fma(float (&acc)[Acc::size], A a, B b) {
                     x[e] = a.p[A::Tile::template offset<Acc::threads_m>(k + e, Acc::thread_m(), i * Acc::threads_m)];
                 }
             } else {
-                const float4 v = *reinterpret_cast<const float4*>(a.p + A::Tile::offset(Acc::row_at(i), k));
+                const int at = A::Tile::offset_of_row(Acc::thread_m(), i * Acc::threads_m, k);
+                const float4 v = *reinterpret_cast<const float4*>(a.p + at);
                 x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
             }
 #pragma unroll

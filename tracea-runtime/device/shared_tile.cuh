@@ -52,6 +52,11 @@ struct SharedTile {
             return offset(row, lane + constant);
         }
     }
+
+    // The same for row lane + constant, which have no bit in common: the swizzle of the sum is that of both.
+    static __device__ __forceinline__ constexpr int offset_of_row(int lane, int constant, int col) {
+        return lane * COLS + ((col / chunk) ^ swizzle(constant) ^ swizzle(lane)) * chunk + col % chunk + constant * COLS;
+    }
 };
 
 // Address in the shared window, as PTX instructions take it.

@@ -4,11 +4,11 @@
 //! it; everything else is spread over threads so that neighbouring threads touch neighbouring memory. A tile of one axis is a
 //! slice of the first layout that has the axis, so that it combines with tiles without moving.
 
-use super::analysis::{Facts, is_tiled};
+use super::analysis::{DotFact, Facts, OperandSource, is_tiled};
 use super::columns;
 use crate::nest::{AxisId, Dtype, Nest, Op, ValueId};
-use crate::program::Domain;
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
+use crate::program::{Domain, Major};
 use crate::schedule::{Schedule, ScheduleError, layouts};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,7 +130,10 @@ impl Domains {
     ) -> Result<Layout, ScheduleError> {
         let mut layout = self.blocked(nest, facts, schedule, Some(rows), cols, 4)?;
         if let Some((threads_m, threads_n, vec)) = layouts::product(layout.rows, layout.cols, schedule.threads()) {
-            layout.kind = LayoutKind::Blocked { threads_m, threads_n, vec };
+            // Rows of B that lie along the sum are read by 16 bytes each: neighbours', so that they lie in different banks.
+            let along_the_sum = |dot: &DotFact| matches!(dot.b, OperandSource::Tensor { major: Major::K, .. });
+            let ones = facts.dots.iter().filter(|dot| (dot.m, dot.n) == (rows, cols)).all(along_the_sum);
+            layout.kind = LayoutKind::Blocked { threads_m, threads_n, vec: if ones { 1 } else { vec } };
         }
         Ok(layout)
     }

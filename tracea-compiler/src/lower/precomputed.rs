@@ -9,8 +9,8 @@
 //! for (j, k) in (N, K)        weights[(j, k)] = (w[(j, k)] - zero[j]).to::<f16>()
 //! for (i, j) in (M, N) …      acc += dot(a[(i, k)], weights[(j, k)].t())
 //! ```
-//! A block of the products computes its operand's tile itself, as often as there are blocks along the other axes, while its tensor cores
-//! wait. The launch weighs one against the other, once it sees the sizes.
+//! A block of the products computes its operand's tile itself, as often as there are blocks along the other axes and steps of loops that
+//! the operand does not run along, while its tensor cores wait. The launch weighs one against the other, once it sees the sizes.
 
 use super::analysis::{DotFact, Facts, OperandSource, axes_in, inputs, is_tiled, untransposed};
 use super::columns;
@@ -88,8 +88,10 @@ impl Operand {
         let outer = |axis: &AxisId| nest.grid.contains(axis) && !is_tiled(nest, *axis) && mentioned.contains(axis);
         let outer: Vec<AxisId> = nest.grid.iter().copied().filter(outer).collect();
         let placed = mentioned.iter().all(|axis| own.contains(axis) || outer.contains(axis));
-        // Along another axis of the grid, block for block.
-        let again = nest.grid.iter().any(|axis| is_tiled(nest, *axis) && !own.contains(axis));
+        // Along another axis of the grid, block for block, or of a loop, step for step.
+        let others = |axes: &[AxisId]| axes.iter().any(|axis| !own.contains(axis));
+        let blocks: Vec<AxisId> = nest.grid.iter().copied().filter(|axis| is_tiled(nest, *axis)).collect();
+        let again = others(&blocks) || others(&loops_around(&nest.body, value).unwrap_or_default());
         // A sum over several dims at once has no one axis of a tensor to run along.
         let has_dim = |axis: &AxisId| matches!(nest.axis(*axis).extent, Extent::Dim(_));
         if !placed || !again || !has_dim(&dot.k) || !outer.iter().all(has_dim) {
@@ -194,6 +196,15 @@ pub fn cone(nest: &Nest, value: ValueId) -> Option<BTreeSet<ValueId>> {
         }
     }
     Some(seen)
+}
+
+/// Axes of the loops in which a value is evaluated, outermost first.
+fn loops_around(block: &Block, value: ValueId) -> Option<Vec<AxisId>> {
+    block.stmts.iter().find_map(|stmt| match stmt {
+        Stmt::Value(id) => (*id == value).then(Vec::new),
+        Stmt::Store { .. } => None,
+        Stmt::Loop(inner) => loops_around(&inner.body, value).map(|loops| [vec![inner.axis], loops].concat()),
+    })
 }
 
 /// All axes on which an element of the value depends.
@@ -392,18 +403,7 @@ mod tests {
         let none = |item: TokenStream| assert!(parts(item.clone()).is_none(), "{item}");
         none(gemm(quote!(sm_80)));
         none(quantised(quote!(dot(a[(batch, i, k)], (w[(batch, j, k)] - j.start()).to::<f16>().t()))));
-        // A sum in its place, a row's own.
-        none(quote! {
-            fn f<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
-                tile!(for i in M {
-                    tile!(for j in N {
-                        let mut acc = zeros::<f32>((i, j));
-                        tile!(for k in K { acc += dot(a[(i, k)] * 2.0, b[(j, k)].t()); });
-                        c[(i, j)] = acc;
-                    });
-                });
-            }
-        });
+        none(rows_times(quote!(let twice = a[(i, ..)] * 2.0;), quote!(twice)));
         // By windows, an element for each of their taps.
         none(quote! {
             fn f<H: Dim, N: Dim, R: Dim, C: Dim>(
@@ -416,6 +416,27 @@ mod tests {
                 });
             }
         });
+    }
+
+    /// A block takes all columns of its rows, step by step.
+    fn rows_times(before: TokenStream, left: TokenStream) -> TokenStream {
+        quote! {
+            fn f<M: Dim, N: Dim>(
+                a: &Tensor<f16, (M, Const<64>)>, b: &Tensor<f16, (N, Const<64>)>, c: &mut Tensor<f32, (M, N)>,
+            ) {
+                tile!(for i in M {
+                    #before
+                    tile!(for j in N { c[(i, j)] = dot(#left, b[(j, ..)].t()); });
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_steps_of_a_loop_compute_again_is_computed_first() {
+        let Precomputed { operands, .. } = parts(rows_times(quote!(), quote!(a[(i, ..)] * 2.0))).expect("rows");
+        let [operand] = &operands[..] else { panic!("one operand") };
+        assert!(operand.to_string().contains("grid i in M, d in "), "{operand}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::target::{Pipeline, Target};
 use super::{Schedule, known_extent};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
 use crate::lower::{columns, turned};
-use crate::nest::{AxisId, AxisKind, Int, Nest, Op, Stmt, TensorId, ValueId};
+use crate::nest::{AxisId, AxisKind, Dtype, Int, Nest, Op, Stmt, TensorId, ValueId};
 
 /// What an axis does in the nest's dots.
 #[derive(Clone, Copy, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Roles {
     pub m: bool,
     pub n: bool,
     pub k: bool,
-    /// A dot over it multiplies in f32, which wants shorter steps.
+    /// A dot over it multiplies in tf32, which wants shorter steps.
     pub wide: bool,
     /// Elements of the 128 bytes that a warpgroup's product reads along it, of the narrowest type.
     pub panel: u32,
@@ -33,7 +33,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
             Pipeline::CommitGroups => warps(nest, facts),
             Pipeline::WarpRoles => (8, 1),
         },
-        stages: 4,
+        stages: if is_exact(facts) { 3 } else { 4 },
         raster: None,
         resident: 1,
         cluster: None,
@@ -110,7 +110,7 @@ pub(super) fn roles(nest: &Nest, facts: &Facts) -> Vec<Roles> {
         roles[dot.n.index()].n = true;
         roles[dot.k.index()].k = true;
         let over = &mut roles[dot.k.index()];
-        over.wide |= dot.dtype.bytes() == 4;
+        over.wide |= dot.dtype == Dtype::Tf32;
         over.panel = over.panel.max(super::panel(dot.dtype));
     }
     // Where tiles have two axes, a vector beside them says nothing about the order of threads.
@@ -163,13 +163,18 @@ pub fn has_chain(nest: &Nest, facts: &Facts) -> bool {
 fn warps(nest: &Nest, facts: &Facts) -> (u32, u32) {
     if facts.dots.is_empty() {
         if loops_over_columns(nest, &roles(nest, facts)) { (4, 1) } else { (8, 1) }
-    } else if facts.dots.iter().any(|dot| dot.dtype == crate::nest::Dtype::F32) {
+    } else if is_exact(facts) {
         (4, 2)
     } else if has_chain(nest, facts) {
         (warps_along_rows(nest, facts), 1)
     } else {
         (2, 2)
     }
+}
+
+/// Whether products are multiply-adds of f32: each step of theirs takes long, so that few slots suffice.
+fn is_exact(facts: &Facts) -> bool {
+    facts.dots.iter().any(|dot| dot.dtype == Dtype::F32)
 }
 
 /// Eight, or fewer where whole axes are rows of a product and have none for them all.

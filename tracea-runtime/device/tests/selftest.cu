@@ -1056,6 +1056,8 @@ int main() {
     test_dots_fma<Simt<64, 64, 8, 16>, 16>();
     test_dots_fma<Simt<128, 128, 16, 16>, 8>();
     test_dots_fma<Simt<32, 32, 16, 8>, 32>();
+    test_dot_fma<Blocked<128, 128, 16, 16, 1>, 32, k_major, k_major>();
+    test_dot_fma<Blocked<64, 32, 8, 16, 1>, 16, mn_major, k_major>();
     test_reductions();
     test_exchanges<float>();
     test_exchanges<f16>();
