@@ -285,7 +285,7 @@ impl Weights {
         Weights { keys: keys.collect(), blur: scores.iter().map(|(_, score)| weight(score) * blur(score)).sum() }
     }
 
-    fn mean(&self, value: impl Fn(usize) -> f64) -> Expected {
+    pub fn mean(&self, value: impl Fn(usize) -> f64) -> Expected {
         if self.keys.is_empty() {
             return f64::NAN.into();
         }

@@ -39,6 +39,7 @@ mod nvrtc;
 mod pairs;
 mod reductions;
 mod rms_gemm;
+mod rotary;
 mod rounding;
 mod row_sums;
 mod sizes;
@@ -89,6 +90,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(pairs::subjects());
     all.extend(reductions::subjects());
     all.extend(rms_gemm::subjects());
+    all.extend(rotary::subjects());
     all.extend(row_sums::subjects());
     all.extend(small_axes::subjects());
     all.extend(stencil::subjects());

@@ -17,6 +17,10 @@ use std::rc::Rc;
 pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
     let mut portfolio = schedules_of(nest, target)?;
     if let Some(parts) = precomputed(nest) {
+        // Where nothing may be copied, an older target's code serves.
+        if target.pipeline == Pipeline::WarpRoles {
+            portfolio.retain(|lowered| pressure::peak(&lowered.program) <= pressure::MOST_REGISTERS);
+        }
         portfolio.extend(schedules_of(&parts.nest, target)?);
     }
     Ok(portfolio)

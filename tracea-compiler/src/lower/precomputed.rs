@@ -311,6 +311,7 @@ mod tests {
     use super::*;
     use crate::emit::emit;
     use crate::lower::{Lowered, lower_portfolio};
+    use crate::program::pressure::{MOST_REGISTERS, peak};
     use crate::schedule::target::{SM_80, SM_90A};
     use crate::testing::{gemm, gram, lowered, nest};
     use proc_macro2::TokenStream;
@@ -452,6 +453,39 @@ mod tests {
             assert!(first.iter().all(|lowered| fetched(lowered)), "by rings");
             assert!(!fused.iter().any(|lowered| fetched(lowered)));
         }
+    }
+
+    #[test]
+    fn what_has_no_registers_beside_its_products_is_left_to_an_older_target() {
+        let (nest, _) = nest(quote! {
+            fn f<S: Dim>(
+                q: &Tensor<f16, (S, Const<128>)>, k: &Tensor<f16, (S, Const<128>)>, v: &Tensor<f16, (S, Const<128>)>,
+                c: &Tensor<f32, (S, Const<64>)>, o: &mut Tensor<f32, (S, Const<128>)>,
+            ) {
+                tile!(for i in S {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for j in S {
+                        let mut s = zeros::<f32>((i, j));
+                        tile!(for d in Const::<64> {
+                            let left = q[(i, d + 0)].to::<f32>() * c[(i, d)] - q[(i, d + 64)].to::<f32>();
+                            let right = k[(j, d + 0)].to::<f32>() * c[(j, d)] - k[(j, d + 64)].to::<f32>();
+                            s += dot(left.to::<f16>(), right.to::<f16>().t());
+                            s += dot((left * 2.0).to::<f16>(), (right * 2.0).to::<f16>().t());
+                        });
+                        acc += dot(s.to::<f16>(), v[(j, ..)]);
+                    });
+                    o[(i, ..)] = acc;
+                });
+            }
+        });
+        let beside = |target| {
+            let portfolio = lower_portfolio(&nest, target).expect("it lowers");
+            assert!(portfolio.iter().any(|lowered| lowered.program.schedule.contains("precomputed = true")));
+            let mut fused = portfolio.into_iter().filter(|lowered| !lowered.program.schedule.contains("precomputed"));
+            fused.next().map(|lowered| peak(&lowered.program))
+        };
+        assert_eq!(beside(&SM_90A), None);
+        assert!(beside(&SM_80).is_some_and(|registers| registers <= MOST_REGISTERS));
     }
 
     #[test]

@@ -59,6 +59,8 @@ const OTHERS_OF_A_WIDE_ROW: u32 = 28;
 const LEAST_OF_A_WIDE_ROW: u32 = 64;
 /// What makes a block wide.
 const WIDE: u32 = 512;
+/// What a thread can have.
+pub const MOST_REGISTERS: u32 = 255;
 /// What a multiprocessor has.
 const REGISTERS: u32 = 65536;
 const THREADS: u32 = 2048;

@@ -341,7 +341,7 @@ pub fn registers_of(schedule: &Schedule) -> u32 {
     }
 }
 
-/// Takes registers off every thread: more warps, then narrower column blocks; false where neither is left.
+/// Takes registers off every thread: more warps, then narrower column blocks, then shorter steps; false where nothing is left.
 pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
     if facts.dots.is_empty() {
         return halve_widest(nest, schedule);
@@ -371,8 +371,26 @@ pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
         Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
         None if n == 1 && m < 8 && rows_for(2 * m) => schedule.warps.0 *= 2,
         None if n > 1 && m * n < 16 => schedule.warps.1 *= 2,
-        None => return rows_are_columns(facts) && halve_rows(nest, facts, schedule),
+        None if rows_are_columns(facts) => return halve_rows(nest, facts, schedule),
+        None => return halve_steps(nest, facts, schedule),
     }
+    true
+}
+
+/// Half as many terms a step, where fragments of an operand are computed for all of them.
+fn halve_steps(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
+    const LEAST_TERMS: u32 = 16;
+    let is_computed = |source: &OperandSource| matches!(source, OperandSource::Computed { .. });
+    let longest = facts
+        .dots
+        .iter()
+        .filter(|dot| is_computed(&dot.a) && nest.axis(dot.k).kind == AxisKind::Tiled)
+        .map(|dot| dot.k)
+        .filter(|k| schedule.blocks[k.index()].is_some_and(|terms| terms >= 2 * LEAST_TERMS))
+        .filter(|k| facts.dots.iter().all(|other| other.m != *k && other.n != *k))
+        .max_by_key(|k| schedule.blocks[k.index()]);
+    let Some(k) = longest else { return false };
+    schedule.blocks[k.index()] = schedule.blocks[k.index()].map(|terms| terms / 2);
     true
 }
 
