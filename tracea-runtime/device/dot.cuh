@@ -45,14 +45,16 @@ __device__ __forceinline__ void dot(float (&acc)[Acc::size], A a, B b) {
 
 // acc += a · b in exact float arithmetic, for operands in shared memory; Acc is a Simt, or a Blocked of single columns where
 // rows of B run along k. Four steps of k at a time, so that operands of either major are read by 16 bytes wherever their rows
-// run along. Unrolled to sixteen, places in a tile fold to constants and a few values for each thread; more fills registers.
+// run along. Unrolled, places in a tile fold to constants and a few values for each thread; where columns of B are read by four
+// terms each, more than sixteen fill the registers.
 template <class Acc, int K, class A, class B>
 __device__ __forceinline__ void dot_fma(float (&acc)[Acc::size], A a, B b) {
     static_assert(same<typename A::type, float> && same<typename B::type, float>, "for other types there is dot");
     static_assert(A::k == K && B::k == K && A::mn == Acc::rows && B::mn == Acc::cols, "shapes agree");
     static_assert(K % 4 == 0 && (Acc::vec == 4 || !B::mn_major), "fours");
     static_assert((Acc::threads_m & (Acc::threads_m - 1)) == 0, "a thread's rows have its own bits, and others");
-#pragma unroll 4
+    constexpr int unrolled = B::mn_major ? K / 4 : 4;
+#pragma unroll unrolled
     for (int k = 0; k < K; k += 4) {
         float y[4][Acc::col_size];
         if constexpr (B::mn_major) {

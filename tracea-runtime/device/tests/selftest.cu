@@ -997,10 +997,11 @@ void test_transpose(const string& name, const vector<std::pair<Strided, int>>& t
         }
         Transposed& entry = all.tensors[all.count++];
         entry.source = reinterpret_cast<const unsigned char*>(in.back()->pointer + tensor.first);
-        entry.target = reinterpret_cast<unsigned*>(out.back()->pointer);
+        entry.target = reinterpret_cast<unsigned char*>(out.back()->pointer);
         entry.row_stride = tensor.strides[last];
         entry.first_block = blocks;
         entry.rows = rows, entry.columns = columns, entry.pitch = pitch;
+        entry.element_bytes = sizeof(float);
         const int across = (columns + side - 1) / side, down = (rows + side - 1) / side;
         entry.across = divisor_of(across), entry.down = divisor_of(down);
         entry.planes = outer_axes(sizes, strides, 4);
