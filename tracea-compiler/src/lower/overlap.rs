@@ -23,7 +23,10 @@ impl Lowering<'_> {
         for stmt in body {
             match stmt {
                 Stmt::Dot(dot) if runs_alone(dot) => dots += 1,
-                Stmt::DotWait { pending: 0, results } => all_results.extend(results),
+                Stmt::DotWait { pending: 0, results } => {
+                    let more: Vec<VarId> = results.iter().copied().filter(|var| !all_results.contains(var)).collect();
+                    all_results.extend(more);
+                }
                 Stmt::Let { .. } | Stmt::Line(_) | Stmt::WaitFull(_) | Stmt::Release(_) | Stmt::Advance(_) => {}
                 _ => return None,
             }

@@ -98,7 +98,7 @@ impl Lowering<'_> {
         }
         let domain = self.domain(id);
         let value = self.computed(id, domain)?;
-        let running = self.running(id);
+        let running = self.running(id, id);
         let target = running.unwrap_or_else(|| self.fresh(id, scalar_of(self.nest.value(id).ty.dtype)));
         self.map(target, value);
         if running.is_none() {
@@ -339,7 +339,7 @@ impl Lowering<'_> {
     /// Registers that hold `sum` and that `id` may accumulate onto.
     fn accumulator(&mut self, id: ValueId, sum: ValueId) -> Result<VarId, ScheduleError> {
         let domain = self.domain(id);
-        if let Some(head) = self.running(id) {
+        if let Some(head) = self.running_sum(id) {
             if self.vars.get(&sum) != Some(&head) {
                 let value = self.expr(sum, domain)?;
                 self.map(head, value);
@@ -362,14 +362,29 @@ impl Lowering<'_> {
         self.vars.get(&id).copied().filter(|_| computed && self.facts.used_once(id))
     }
 
-    /// The running variable that `id` becomes the next value of, where its old content has no reader left.
-    fn running(&self, id: ValueId) -> Option<VarId> {
-        let (head, next) = find_carried(&self.nest.body.stmts, id)?;
+    /// The running variable that the sum of `id` and more products becomes the next value of, where its old content has no reader left.
+    fn running_sum(&self, id: ValueId) -> Option<VarId> {
+        let mut last = id;
+        while let [Use::Value(reader)] = self.facts.uses[last.index()][..]
+            && let Op::Binary(BinaryOp::Add, a, b) = self.nest.value(reader).op
+            && self.product_in(reader, a, b).is_some_and(|(sum, _)| sum == last)
+            && self.home.get(&reader) == self.home.get(&last)
+        {
+            last = reader;
+        }
+        self.running(id, last)
+    }
+
+    /// The running variable that `last` becomes the next value of, where its old content has no reader left but `id`.
+    fn running(&self, id: ValueId, last: ValueId) -> Option<VarId> {
+        let (head, next) = find_carried(&self.nest.body.stmts, last)?;
         let var = *self.vars.get(&head)?;
         let same = self.program.var(var).domain == self.domain(id)
             && self.program.var(var).ty == scalar_of(self.nest.value(id).ty.dtype);
         let dead = self.facts.uses[head.index()].iter().all(|usage| match usage {
-            Use::Value(reader) => *reader == next || self.vars.contains_key(reader) || self.folds_into(*reader, next),
+            Use::Value(reader) => {
+                [id, next].contains(reader) || self.vars.contains_key(reader) || self.folds_into(*reader, next)
+            }
             Use::Store | Use::Carry => false,
         });
         (same && dead).then_some(var)

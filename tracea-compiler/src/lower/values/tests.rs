@@ -37,6 +37,27 @@ fn products_accumulate_in_place() {
     assert_eq!(tiles, 1, "{lines:?}");
 }
 
+#[test]
+fn several_products_accumulate_onto_one_running_sum() {
+    let lines = lines(&program(quote! {
+        #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 2, consumers = 2)]
+        fn f<M: Dim, N: Dim, K: Dim>(
+            a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, d: &Tensor<f16, (N, K)>, c: &mut Tensor<f32, (M, N)>,
+        ) {
+            tile!(for (i, j) in (M, N) {
+                let mut acc = zeros::<f32>((i, j));
+                tile!(for k in K {
+                    acc += dot(a[(i, k)], b[(j, k)].t());
+                    acc += dot(a[(i, k)], d[(j, k)].t());
+                });
+                c[(i, j)] = acc;
+            });
+        }
+    }));
+    let starting = |word: &str| lines.iter().filter(|line| line.starts_with(word)).count();
+    assert_eq!((starting("dot acc +="), starting("wait for dots"), starting("declare")), (2, 1, 1), "{lines:?}");
+}
+
 /// A running value, its successor, and what stands after the update.
 fn running(update: TokenStream) -> Vec<String> {
     lines(&program(quote! {
