@@ -165,6 +165,8 @@ pub struct Fetch {
     pub scattered: u32,
     /// Boxes along this axis hold no more than there is; its block is what they hold at most.
     pub narrow: Option<GridAxis>,
+    /// The same of their rows; the cost of steps counts none of them then.
+    pub short: Option<GridAxis>,
     pub over: Vec<GridAxis>,
 }
 
@@ -192,6 +194,8 @@ pub enum Arg {
         boxes: Vec<u32>,
         /// Along the last one no more than the tensor has, in whole chunks of 16 bytes.
         narrow: bool,
+        /// Along the others no more than it has.
+        short: bool,
     },
     /// Columns of each row that threads keep: whole blocks, i32.
     KeptColumns,

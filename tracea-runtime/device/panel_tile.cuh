@@ -37,6 +37,9 @@ struct PanelTile {
     }
     static __device__ __forceinline__ int bytes_of(int columns) { return ROWS * panels * columns * static_cast<int>(sizeof(element)); }
 
+    // The rows of a box that is no taller than a tensor of so many.
+    static __device__ __forceinline__ int rows_of(int count) { return count < ROWS ? count : ROWS; }
+
     static __device__ __forceinline__ constexpr int offset(int row, int col) {
         const int panel = col / panel_cols, within = col % panel_cols;
         return (panel * ROWS + row) * panel_cols + ((within / chunk) ^ swizzle(row)) * chunk + within % chunk;

@@ -24,6 +24,7 @@ impl Emitter<'_> {
             .filter(|param| param.ty == ParamType::TensorMap)
             .partition(|param| program.is_stored_by(&param.name));
         self.clear_narrow();
+        self.count_rows();
         // While another thread makes barriers ready.
         self.prefetch("threadIdx.x == THREADS", &loads);
         self.out.line("if (threadIdx.x == 0) {");
@@ -81,6 +82,7 @@ impl Emitter<'_> {
         self.out.indent();
         self.prefetch("threadIdx.x == 0", &stores);
         self.out.line(format!("setmaxnreg_inc<{}>();", registers(|of| of.consumer)));
+        self.clear_below();
         self.stmts(&program.body);
         self.out.dedent();
         self.out.line("}");
@@ -104,6 +106,26 @@ impl Emitter<'_> {
             self.out.line(format!(
                 "if constexpr ({condition}) clear_beside<{tile}, THREADS + PRODUCERS>({name}, {elements}, {columns});"
             ));
+        }
+    }
+
+    /// How tall boxes are.
+    fn count_rows(&mut self) {
+        for short in &self.program.short {
+            let (tile, rows) = (tile_name(&self.program.shared(short.shared).name), &short.rows);
+            let extent = &self.program.names.dims[short.dim.index()];
+            self.out.line(format!("const int {rows} = {tile}::rows_of({extent});"));
+        }
+    }
+
+    /// Zeros below boxes, while the first of them are on their way.
+    fn clear_below(&mut self) {
+        let program = self.program;
+        for short in &program.short {
+            let (shared, condition) = (program.shared(short.shared), &program.condition(short.condition).name);
+            let (tile, name, pitch) = (tile_name(&shared.name), &shared.name, shared.pitch_elements());
+            let clear = format!("clear_below<{tile}, {}, {pitch}>({name}, {});", shared.stages, short.rows);
+            self.out.line(format!("if constexpr ({condition}) {clear}"));
         }
     }
 
@@ -133,9 +155,11 @@ impl Emitter<'_> {
         self.out.indent();
         let bytes = copies.iter().map(|copy| {
             let tile = tile_name(&self.program.shared(copy.shared).name);
-            match &copy.columns {
-                None => format!("{tile}::bytes"),
-                Some(columns) => format!("{tile}::bytes_of({columns})"),
+            match (&copy.columns, &copy.rows) {
+                (None, None) => format!("{tile}::bytes"),
+                (Some(columns), None) => format!("{tile}::bytes_of({columns})"),
+                (None, Some(rows)) => format!("{rows} * {tile}::row_bytes"),
+                (Some(columns), Some(rows)) => format!("{rows} * {tile}::bytes_of({columns}) / {tile}::rows"),
             }
         });
         let bytes: Vec<String> = bytes.collect();

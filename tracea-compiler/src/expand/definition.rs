@@ -254,10 +254,11 @@ fn cost(cost: &Cost) -> TokenStream {
     let fetches = cost.fetches.iter().map(|fetch| {
         let (tensor, over) = (number(fetch.tensor), fetch.over.iter().map(grid_axis));
         let (bytes, blocks, scattered) = (fetch.bytes, fetch.blocks, fetch.scattered);
-        let narrow = option(fetch.narrow.as_ref().map(grid_axis));
+        let [narrow, short] = [&fetch.narrow, &fetch.short].map(|clip| option(clip.as_ref().map(grid_axis)));
         quote! {
             #plan::Fetch {
-                tensor: #tensor, bytes: #bytes, blocks: #blocks, scattered: #scattered, narrow: #narrow, over: &[#(#over),*],
+                tensor: #tensor, bytes: #bytes, blocks: #blocks, scattered: #scattered, narrow: #narrow, short: #short,
+                over: &[#(#over),*],
             }
         }
     });
@@ -288,9 +289,11 @@ fn arg(arg: &Arg) -> TokenStream {
             let scalar = number(*scalar);
             quote! { #plan::Arg::Scalar(#scalar) }
         }
-        Arg::TensorMap { tensor, merged, boxes, narrow } => {
+        Arg::TensorMap { tensor, merged, boxes, narrow, short } => {
             quote! {
-                #plan::Arg::TensorMap { tensor: #tensor, merged: #merged, boxes: &[#(#boxes),*], narrow: #narrow }
+                #plan::Arg::TensorMap {
+                    tensor: #tensor, merged: #merged, boxes: &[#(#boxes),*], narrow: #narrow, short: #short,
+                }
             }
         }
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },

@@ -5,19 +5,20 @@
 //! x[(n, p * stride + r, q * stride + s, c)]   windows: (n, p, q) = i.coords(), rows along a flat axis over several
 //! ```
 //! A box's alignment and a window's numbers are known at launch only, so that such a copy stands beside one by threads. Where a sum runs along
-//! several axes, boxes are no wider than the last of them: a tile's other columns are cleared once.
+//! several axes, boxes are no wider than the last of them, and where one warpgroup multiplies rows, no taller than these: what else a tile has
+//! is cleared once.
 
 use super::Lowering;
 use super::analysis::{inner_sum, mentions};
 use super::loops::Resident;
 use super::rings::Group;
 use super::windows::{self, Along, folded};
-use crate::nest::{AxisId, Extent, Int, IntOp, Op, TensorId};
+use crate::nest::{AxisId, DimId, Extent, Int, IntOp, Op, TensorId};
 use crate::plan;
 use crate::program::{
-    BulkCopy, BulkForm, BulkStore, ConditionId, IntText, Narrow, Param, ParamType, Premise, Stmt, map_name,
+    BulkCopy, BulkForm, BulkStore, ConditionId, IntText, Narrow, Param, ParamType, Premise, Short, Stmt, map_name,
 };
-use crate::schedule::panel;
+use crate::schedule::{WARPGROUP, panel};
 
 /// Elements of a tensor that make up the rows of a tile.
 struct Source<'n> {
@@ -34,6 +35,13 @@ enum Form {
     Box { row_at: usize, past: Int },
     /// For each axis of the tensor but the first and the last, how rows lie along it.
     Window(Vec<Along>),
+}
+
+/// Whether boxes are no wider than a tensor's rows, and no taller than it.
+#[derive(Clone, Copy, Default)]
+pub struct Clip {
+    narrow: bool,
+    short: bool,
 }
 
 /// Where boxes of a tensor lie that make up a tile.
@@ -73,7 +81,8 @@ impl<'n> Lowering<'n> {
                 match source.form {
                     Form::Box { row_at, ref past } => {
                         let past = past.clone();
-                        self.box_copy(operand, &source, row_at, past, columns)
+                        let rows = self.rows(operand, source.tensor, condition);
+                        self.box_copy(operand, &source, (row_at, past), columns, rows)
                     }
                     Form::Window(ref along) => self.window_copy(operand, &source, along, axes, columns),
                 }
@@ -127,14 +136,15 @@ impl<'n> Lowering<'n> {
         &mut self,
         operand: &Resident,
         source: &Source,
-        row_at: usize,
-        past: Int,
+        (row_at, past): (usize, Int),
         columns: Option<String>,
+        clipped: Option<String>,
     ) -> BulkCopy {
         let cut = self.cut(operand);
         let rows = cut.map_or(source.rows, |cut| cut.rows);
         let boxes = Boxes { merged: 1, row_at, outer: source.outer, rows: operand.rows, cols: operand.cols };
-        let (map, mut at) = self.box_map(source.tensor, boxes, rows, columns.is_some());
+        let no_larger = Clip { narrow: columns.is_some(), short: clipped.is_some() };
+        let (map, mut at) = self.box_map(source.tensor, boxes, rows, no_larger);
         if past != Int::Const(0) {
             at[row_at] = IntText::Start(operand.rows).plus(IntText::Int(past));
         }
@@ -153,6 +163,7 @@ impl<'n> Lowering<'n> {
             form: BulkForm::Box,
             part,
             columns,
+            rows: clipped,
         }
     }
 
@@ -208,6 +219,7 @@ impl<'n> Lowering<'n> {
             form: BulkForm::Window { offsets },
             part: None,
             columns,
+            rows: None,
         }
     }
 
@@ -230,6 +242,31 @@ impl<'n> Lowering<'n> {
             self.program.narrow.push(Narrow { shared: operand.shared, condition, dim, columns });
         }
         Some(columns)
+    }
+
+    /// Where boxes are no taller than the tensor, the variable that says how many rows they hold.
+    fn rows(&mut self, operand: &Resident, tensor: TensorId, condition: ConditionId) -> Option<String> {
+        let dim = self.short_along(operand)?;
+        if self.program.shared.iter().any(|shared| shared.host == Some(operand.shared)) || self.cut(operand).is_some() {
+            return None;
+        }
+        if let Some(known) = self.program.short.iter().find(|short| short.shared == operand.shared) {
+            return Some(known.rows.clone());
+        }
+        let rows = self.names.fresh(&format!("{}_rows", self.names.tensor(tensor.index())));
+        self.program.short.push(Short { shared: operand.shared, condition, tensor, dim, rows: rows.clone() });
+        Some(rows)
+    }
+
+    /// The dim that ends with the rows that one warpgroup multiplies, of which a product may have fewer: a row of zeros takes TMA longer than
+    /// one of the tensor.
+    pub fn short_along(&self, operand: &Resident) -> Option<DimId> {
+        let Extent::Dim(dim) = self.nest.axis(operand.rows).extent else { return None };
+        let rows = self.schedule.blocks[operand.rows.index()]?;
+        let multiplied = self.facts.dots.iter().any(|dot| dot.m == operand.rows && self.reads(dot.value, operand));
+        let may_be_few = self.nest.dim(dim).known.is_none_or(|known| known < i64::from(rows));
+        let fits = self.schedule.threads() == WARPGROUP && multiplied && may_be_few;
+        (fits && self.comes_by_boxes(operand) && !self.brings_extra_rows(operand)).then_some(dim)
     }
 
     /// Whether TMA, where it can, fetches rows from past the end of the loop over them that need not be zero.
@@ -258,7 +295,7 @@ impl<'n> Lowering<'n> {
     ) -> Option<BulkStore> {
         let boxes = self.boxes(tensor, index, rows, cols)?;
         let row_at = boxes.row_at;
-        let (map, at) = self.box_map(tensor, boxes, box_rows, false);
+        let (map, at) = self.box_map(tensor, boxes, box_rows, Clip::default());
         self.promise("UTMASTG");
         Some(BulkStore { map, at, row_at })
     }
@@ -293,12 +330,13 @@ impl<'n> Lowering<'n> {
     }
 
     /// The parameter that describes boxes of so many rows and one panel of columns, and where the tile begins, for each of its axes.
-    pub fn box_map(&mut self, tensor: TensorId, boxes: Boxes, box_rows: u32, narrow: bool) -> (String, Vec<IntText>) {
+    pub fn box_map(&mut self, tensor: TensorId, boxes: Boxes, box_rows: u32, clip: Clip) -> (String, Vec<IntText>) {
         let Boxes { merged, row_at, outer, rows, cols } = boxes;
         let mut extents = vec![1; outer.len()];
         extents[row_at] = box_rows;
         extents.push(self.panel(tensor));
-        let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes: extents, narrow };
+        let Clip { narrow, short } = clip;
+        let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes: extents, narrow, short };
         let params = &mut self.program.params;
         let map = match params.iter().find(|param| param.arg == arg) {
             Some(param) => param.name.clone(),
@@ -532,6 +570,43 @@ mod tests {
         for program in [alone, known] {
             assert!(program.narrow.is_empty(), "{program}");
         }
+    }
+
+    #[test]
+    fn boxes_of_one_warpgroup_are_as_short_as_the_tensor() {
+        let short = |schedule: TokenStream| program(gemm(schedule)).short.len();
+        assert_eq!(short(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 4, consumers = 1)), 1, "rows, not columns");
+        assert_eq!(short(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 4, consumers = 2)), 0);
+        assert_eq!(short(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 4, consumers = 1, cluster = (1, 2))), 0);
+        let text = cuda(gemm(quote!(sm_90a, i = 64, j = 64, k = 128, stages = 4, consumers = 1)));
+        let at = [
+            "const int a_rows = ARingBuffer::rows_of(M);",
+            "__syncthreads();",
+            "a_rows * ARingBuffer::row_bytes + BRingBuffer::bytes);",
+            "setmaxnreg_inc<",
+            "if constexpr (A_READY_BULK) clear_below<ARingBuffer, 4, 8192>(a_ring, a_rows);",
+            "wgdot_issue<",
+        ]
+        .map(|line| text.find(line));
+        assert!(at[0].is_some() && at.is_sorted(), "{at:?}\n{text}");
+    }
+
+    /// What follows the tensor's rows is another sequence's.
+    #[test]
+    fn rows_that_end_within_a_tensor_come_whole() {
+        let program = program(quote! {
+            #[schedule(sm_90a, i = 64, j = 64, k = 64, stages = 4, consumers = 1)]
+            fn f<L: Dim, M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (L, K)>, b: &Tensor<f16, (N, K)>, start: &Tensor<i32, (M,)>, c: &mut Tensor<f16, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i + start[0], k)], b[(j, k)].t()); });
+                    c[(i, j)] = acc.to();
+                });
+            }
+        });
+        assert!(program.short.is_empty(), "{program}");
     }
 
     #[test]

@@ -19,6 +19,7 @@
 
 use super::Lowering;
 use super::analysis::{Use, inputs};
+use super::bulk::Clip;
 use super::rings::{Count, Group, SiteKey};
 use super::roles::Role;
 use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
@@ -223,11 +224,21 @@ impl Lowering<'_> {
         let premises = vec![Premise::Condition(bulk), Premise::Aligned(*tensor)];
         let condition = self.program.require(&format!("{}_BY_TMA", name.to_uppercase()), premises);
         let shared = self.guest(&format!("{name}_panel"), dtype, (rows, cols), host);
-        let (map, mut at) = self.box_map(*tensor, boxes, rows, false);
+        let (map, mut at) = self.box_map(*tensor, boxes, rows, Clip::default());
         let first = at.pop()?;
         at.push(first.plus(IntText::name("panel").times(cols)));
         let slot = Some(count.slot.clone());
-        let copy = BulkCopy { shared, slot, tensor: *tensor, map, at, form: BulkForm::Box, part: None, columns: None };
+        let copy = BulkCopy {
+            shared,
+            slot,
+            tensor: *tensor,
+            map,
+            at,
+            form: BulkForm::Box,
+            part: None,
+            columns: None,
+            rows: None,
+        };
         Some(Fetch { load, stored: epilogue.stored, panels, condition, ring, count, copy })
     }
 

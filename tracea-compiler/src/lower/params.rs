@@ -49,6 +49,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         whole: None,
         windows: Vec::new(),
         narrow: Vec::new(),
+        short: Vec::new(),
         grid: nest
             .grid
             .iter()
@@ -202,6 +203,7 @@ pub fn prune(nest: &Nest, program: &mut Program) {
     used.stmts(&program.body);
     program.producer.iter().for_each(|producer| used.stmts(&producer.body));
     used.dims.extend(program.narrow.iter().map(|narrow| narrow.dim.index()));
+    used.dims.extend(program.short.iter().map(|short| short.dim.index()));
     let flats: Vec<String> = used.names.iter().cloned().collect();
     program.params.retain(|param| match &param.arg {
         plan::Arg::Pointer(tensor) | plan::Arg::Stride(tensor, _) => used.tensors.contains(&TensorId(*tensor as u32)),

@@ -69,6 +69,7 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
             while schedule::variants::narrow(&laid.nest, &facts, &mut small) {
                 portfolio.push(fit_deep(&laid, &facts, &small)?);
             }
+            portfolio.extend(by_deep_rings(&laid, &facts, &small));
         }
         portfolio.extend(by_other_ways(nest, target, &laid)?);
         if !narrower.swapped {
@@ -237,6 +238,20 @@ fn fit_deep(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, 
     // Two blocks' producers have no registers for the places of elements.
     let preferred: &[u32] = if schedule::variants::gathers(&laid.nest, facts) { &[1] } else { &[2, 1] };
     fit_roles(laid, facts, &deep, preferred)
+}
+
+/// Small blocks that have a multiprocessor and its shared memory to themselves, for products that wait for memory: so much is on its way that
+/// their sums need not be cut.
+fn by_deep_rings(laid: &Laid, facts: &Facts, small: &Schedule) -> Vec<Lowered> {
+    let mut deep = small.clone();
+    schedule::variants::deepen(&laid.nest, facts, &mut deep);
+    if deep.blocks == small.blocks || facts.dots.len() > 1 {
+        return Vec::new();
+    }
+    deep.why = "a small block with a deep ring, for whole sums of few tiles".into();
+    let few = schedule::variants::by_few_columns(facts, &deep);
+    let all = std::iter::once(deep).chain(few).filter(|schedule| schedule::check(&laid.nest, facts, schedule).is_ok());
+    all.filter_map(|schedule| fit_roles(laid, facts, &schedule, &[1]).ok()).collect()
 }
 
 /// A block with rings as deep as there is room for: as many on a multiprocessor as is preferred, and as registers and shared memory

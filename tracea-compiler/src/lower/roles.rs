@@ -116,6 +116,7 @@ impl Lowering<'_> {
             let narrowed_by = |resident: &Resident| inner_sum(self.nest, self.facts, resident.cols);
             (shared.dtype, shared.rows, shared.cols) == (*dtype, block(operand.rows), block(operand.cols))
                 && narrowed_by(operand) == narrowed_by(before)
+                && self.short_along(operand) == self.short_along(before)
                 && self.is_joint(&here) == self.is_joint(before)
         };
         let fits = |site: &&Site| {
@@ -169,7 +170,7 @@ impl Lowering<'_> {
         }
     }
 
-    fn reads(&self, dot: ValueId, operand: &Resident) -> bool {
+    pub fn reads(&self, dot: ValueId, operand: &Resident) -> bool {
         let Some(fact) = self.facts.dot(dot) else { return false };
         [(&fact.a, fact.m), (&fact.b, fact.n)].into_iter().any(|(source, other)| match source {
             OperandSource::Tensor { load, major, .. } => {

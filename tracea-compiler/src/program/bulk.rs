@@ -43,6 +43,8 @@ pub struct BulkCopy {
     pub part: Option<BulkPart>,
     /// The variable that says how many of a panel's columns boxes hold, where they are no wider than the tensor.
     pub columns: Option<String>,
+    /// The same of rows, where they are no taller.
+    pub rows: Option<String>,
 }
 
 /// A buffer that TMA fills by boxes no wider than a tensor's last axis. Its other columns are zeros from the beginning: products read them.
@@ -53,6 +55,17 @@ pub struct Narrow {
     /// Along which dim, and the variable that says how many columns of a panel there are.
     pub dim: DimId,
     pub columns: String,
+}
+
+/// A buffer that TMA fills by boxes no taller than a tensor. Its other rows are zeros from the beginning: products read them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Short {
+    pub shared: SharedId,
+    pub condition: ConditionId,
+    /// Along which dim of the tensor, and the variable that says how many rows there are.
+    pub tensor: TensorId,
+    pub dim: DimId,
+    pub rows: String,
 }
 
 /// A part of a tile, by the block's rank: `at` is where it begins in the tensor.

@@ -21,7 +21,7 @@ mod split;
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
 pub use access::{Access, AccessForm, Copy, Held, Parts};
-pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise};
+pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise, Short};
 pub use dot::{Dot, Major, MathUnit, Operand};
 pub use int_text::{Divisor, IntText};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
@@ -71,6 +71,8 @@ pub struct Program {
     pub windows: Vec<plan::Window>,
     /// What boxes fill that may be narrower than it.
     pub narrow: Vec<Narrow>,
+    /// What boxes fill that may be shorter than it.
+    pub short: Vec<Short>,
     pub grid: Vec<GridAxis>,
     /// Where blocks of the grid's two innermost axes are visited in groups: so many along the outer one, or so many clusters.
     pub raster: Option<u32>,

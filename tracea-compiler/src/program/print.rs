@@ -35,6 +35,10 @@ impl fmt::Display for Program {
             let (shared, dim) = (&self.shared(narrow.shared).name, &self.names.dims[narrow.dim.index()]);
             writeln!(f, "{shared} holds no more columns of a panel than {dim}")?;
         }
+        for short in &self.short {
+            let (shared, dim) = (&self.shared(short.shared).name, &self.names.dims[short.dim.index()]);
+            writeln!(f, "{shared} holds no more rows than {dim}")?;
+        }
         if let Some(Cluster { axis, blocks }) = self.cluster {
             writeln!(f, "clusters of {blocks} along {}", self.names.axes[axis.index()])?;
         }

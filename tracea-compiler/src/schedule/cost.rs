@@ -8,9 +8,9 @@ use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, choose, cluster, variants};
 use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
 use crate::lower::{columns, extent_dims, nest_of, precomputed, shares};
-use crate::nest::{AxisId, AxisKind, Block, Dtype, Int, Loop, Nest, Op, Stmt, TensorId, Value, ValueId};
+use crate::nest::{AxisId, AxisKind, Block, DimId, Dtype, Extent, Int, Loop, Nest, Op, Stmt, TensorId, Value, ValueId};
 use crate::plan::{Cost, Fetch, GridAxis, StepCost};
-use crate::program::{Major, Program, pressure};
+use crate::program::{Major, Program, Short, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
 const L2_BYTES: u32 = 70;
@@ -63,14 +63,16 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
         let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
         let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
         let shared = match schedule.target.pipeline {
-            Pipeline::WarpRoles => shared_traffic(nest, schedule, dot, &mut written) / SHARED_BYTES,
+            Pipeline::WarpRoles => shared_traffic(nest, schedule, dot, program, &mut written) / SHARED_BYTES,
             Pipeline::CommitGroups => 0,
         };
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
             .into_iter()
             .filter_map(|(source, other)| match source {
-                OperandSource::Tensor { load, .. } => Some((*load, other)),
-                OperandSource::Computed { .. } => None,
+                OperandSource::Tensor { load, tensor, .. } if short(nest, program, dot, *tensor, other).is_none() => {
+                    Some((*load, other))
+                }
+                _ => None,
             })
             .map(|(load, other)| {
                 let together = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, load, axis));
@@ -97,26 +99,39 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
     cost.steps.extend(facts.dots.iter().filter_map(|dot| before_product(nest, schedule, dot)));
     // Of what comes between two tiles, half is in the way of a block beside this one.
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
-    cost.fetches = fetches(nest, facts, schedule);
+    cost.fetches = fetches(nest, facts, schedule, program);
     cost
 }
 
 /// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted the same, and what
 /// warpgroups read, each its rows of A and all of B.
-fn shared_traffic<'n>(nest: &'n Nest, schedule: &Schedule, dot: &DotFact, written: &mut Vec<&'n Op>) -> u32 {
+fn shared_traffic<'n>(
+    nest: &'n Nest,
+    schedule: &Schedule,
+    dot: &DotFact,
+    program: &Program,
+    written: &mut Vec<&'n Op>,
+) -> u32 {
     let operands = [(&dot.a, dot.m, 1), (&dot.b, dot.n, schedule.threads().div_ceil(WARPGROUP))];
     let of = |(source, other, readers): (&OperandSource, AxisId, u32)| {
-        let OperandSource::Tensor { load, .. } = source else { return 0 };
+        let OperandSource::Tensor { load, tensor, .. } = source else { return 0 };
         let op = &nest.value(*load).op;
         let Op::Load { index, .. } = op else { return 0 };
         let moves = index.iter().any(|int| dot.loops.iter().any(|axis| mentions(int, *axis)));
-        let comes = moves && !written.contains(&op);
+        let comes = moves && !written.contains(&op) && short(nest, program, dot, *tensor, other).is_none();
         if comes {
             written.push(op);
         }
         tile_bytes(schedule, dot, other) * (readers + u32::from(comes))
     };
     operands.into_iter().map(of).sum()
+}
+
+/// The dim that boxes of the operand are no taller than: how many bytes they bring is known at launch.
+fn short(nest: &Nest, program: &Program, dot: &DotFact, tensor: TensorId, rows: AxisId) -> Option<DimId> {
+    let Extent::Dim(dim) = nest.axis(rows).extent else { return None };
+    let clips = |short: &Short| short.tensor == tensor && short.dim == dim;
+    (rows == dot.m && program.short.iter().any(clips)).then_some(dim)
 }
 
 /// Of an operand's tile of the product: its rows or columns, and a step's terms of each.
@@ -200,7 +215,7 @@ fn rate(pipeline: Pipeline, dtype: Dtype) -> u64 {
 }
 
 /// Dots' operands that come from tensors, each as often as its place changes.
-fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
+fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Vec<Fetch> {
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
     let (mut fetches, mut fetched) = (Vec::new(), Vec::new());
     for dot in &facts.dots {
@@ -226,7 +241,9 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Fetch> {
             let narrow = inner_sum(nest, facts, columns).filter(|_| scattered == 0);
             let panel = super::panel(nest.tensor(*tensor).dtype);
             let narrow = narrow.map(|dim| GridAxis { dims: vec![dim.index()], block: panel });
-            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, narrow, over });
+            let short = short(nest, program, dot, *tensor, rows);
+            let short = short.map(|dim| GridAxis { dims: vec![dim.index()], block: block(rows) });
+            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, narrow, short, over });
         }
     }
     fetches

@@ -212,6 +212,16 @@ pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opti
     Some(small)
 }
 
+/// The same schedule with as few columns as it takes for small products to occupy all multiprocessors with whole sums. A warpgroup's product
+/// reads its rows anew for them, so that nothing narrower is worth its time.
+pub fn by_few_columns(facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+    const COLUMNS: u32 = 32;
+    let [dot] = &facts.dots[..] else { return None };
+    let mut few = Schedule { why: "few columns, for few rows whose sums are not cut".into(), ..schedule.clone() };
+    few.blocks[dot.n.index()] = few.blocks[dot.n.index()].filter(|block| *block > COLUMNS).map(|_| COLUMNS);
+    few.blocks[dot.n.index()].map(|_| few)
+}
+
 /// Takes twice as many terms a step, for small tiles, whose products are short beside what a step waits; not where a sum runs along
 /// several axes, the last of which may be short itself, nor where operands come element by element, whose places registers hold.
 pub fn deepen(nest: &Nest, facts: &Facts, schedule: &mut Schedule) {

@@ -329,7 +329,7 @@ mod tests {
         const OVER: &[GridAxis] = &[GridAxis { dims: &[1, 2], block: 64 }];
         const STEPS: &[StepCost] = &[StepCost { latency: 1, work: 1, over: OVER }];
         const SCATTERED: &[Fetch] =
-            &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, over: OVER }];
+            &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: OVER }];
         let counted = |fetches, sizes: [usize; 3]| {
             let cost = Cost { once: 0, resident: 1, steps: STEPS, fetches };
             is_counted(&Variant { cost, ..Variant::of_source("product", "", 128) }, &Sizes::of(&sizes))

@@ -303,11 +303,11 @@ mod tests {
     }
 
     const fn fetch(tensor: usize) -> Fetch {
-        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: &[] }
+        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: &[] }
     }
 
     const fn map(tensor: usize) -> Arg {
-        Arg::TensorMap { tensor, merged: 1, boxes: BOXES, narrow: false }
+        Arg::TensorMap { tensor, merged: 1, boxes: BOXES, narrow: false, short: false }
     }
 
     /// Multiplies `a`, which comes by windows, and `b`, takes in `residual`, and writes `c`, all by boxes.

@@ -27,6 +27,10 @@ const PAIRING: u64 = 500;
 /// Bytes a cycle that reach one multiprocessor from L2 while all of them read rows by TMA that are aligned to 128, 64, 32 and 16 bytes.
 /// Measured on an H200: 104, 81, 73 and 46 GB/s a multiprocessor, with tiles as products have them; the first is the compiler's own.
 const L2_BYTES: [(u32, u64); 4] = [(128, 70), (64, 54), (32, 49), (0, 31)];
+/// How long an operand is on its way while memory is busy, in cycles: a block has no more under way than its shared memory holds. Measured on an
+/// H200 by 64 x 4096 x 4096 and 128 x 4096 x 4096 (nn), tiles of 64 x 64: 17.3 and 17.7 µs by three steps of 128 terms under way, 13.7 and 14.0 by
+/// six.
+const UNDER_WAY: u64 = 2500;
 /// Bytes a cycle at which TMA walks windows row by row, whatever L2 has to spare; what else a step brings comes after them. Measured on an H200:
 /// 576 cycles a step for 128 rows of 64 channels and 344 for 64, by a 3 × 3 convolution to 64 filters, two blocks a multiprocessor.
 const WINDOW_BYTES: u64 = 35;
@@ -172,7 +176,12 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
     let of = |shares: Shares| {
         let bytes = moved.saturating_add(part_bytes(variant, sizes, shares));
         let memory = bytes / (MEMORY_BYTES * u64::from(capacity.multiprocessors));
-        let cycles = beside_memory(tenths, cycles_of(variant, sizes, capacity, shares, alignments), memory);
+        let Cycles { working, joining } = cycles_of(variant, sizes, capacity, shares, alignments);
+        let cycles = match variant.cost.fetches {
+            [] => beside_memory(tenths, working.saturating_add(joining), memory),
+            // Parts are joined when the last operand has come.
+            _ => beside_memory(tenths, working, memory).saturating_add(joining),
+        };
         Prediction { cycles: cycles.saturating_add(half_used), shares, realigned_to: 0 }
     };
     let whole = of(Shares::WHOLE);
@@ -248,9 +257,15 @@ fn count(axes: &[GridAxis], sizes: &Sizes) -> u64 {
     axes.iter().fold(1u64, |all, axis| all.saturating_mul(blocks(axis, sizes)))
 }
 
+/// How long blocks work, and how long they put parts together after that.
+struct Cycles {
+    working: u64,
+    joining: u64,
+}
+
 /// As many waves as it takes, each as long as one block on its own, but no less than all the work that comes to one
 /// multiprocessor.
-fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Shares, alignments: &Alignments) -> u64 {
+fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Shares, alignments: &Alignments) -> Cycles {
     let (whole, parts) = (u64::from(shares.whole), u64::from(shares.parts));
     let cut = tile_count(variant, sizes).saturating_sub(whole).saturating_mul(parts);
     let multiprocessors = u64::from(capacity.multiprocessors);
@@ -279,7 +294,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         _ => 0,
     };
     let pairing = if variant.paired.is_some() { PAIRING } else { 0 };
-    latency.max(work).saturating_add(joining + weighing + pairing)
+    Cycles { working: latency.max(work).saturating_add(pairing), joining: joining + weighing }
 }
 
 /// Blocks that a multiprocessor holds at a time.
@@ -330,13 +345,29 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
             walked(fetch, sizes) / WINDOW_BYTES * of(&WINDOW_TENTHS) / 10 + waiting
         } else {
             let blocks = if alignment >= TMA_ALIGNMENT { fetch.blocks.max(1) } else { 1 };
-            u64::from(fetch.bytes / blocks) / of(&L2_BYTES)
+            brought(fetch, sizes) / u64::from(blocks) / of(&L2_BYTES)
         };
         arriving.saturating_add(each.saturating_mul(steps_of(fetch.over)))
     });
+    // Their way from memory, by rings.
+    let coming = match shared_bytes(variant, sizes, parts as u32) {
+        room @ 1.. if variant.persistent => variant.cost.fetches.iter().fold(once, |coming, fetch| {
+            let each = brought(fetch, sizes) / u64::from(fetch.blocks.max(1)) * UNDER_WAY / u64::from(room);
+            coming.saturating_add(each.saturating_mul(steps_of(fetch.over)))
+        }),
+        _ => once,
+    };
     let leaving = if variant.split.is_some() && parts > 1 { LEAVING } else { 0 };
-    let latency = latency.max(copying).max(once.saturating_add(arriving)).saturating_add(leaving);
+    let latency = latency.max(copying).max(once.saturating_add(arriving)).max(coming).saturating_add(leaving);
     Unit { latency, work: work.max(arriving).max(scattered) }
+}
+
+/// What boxes bring that are no taller than the tensor.
+fn brought(fetch: &Fetch, sizes: &Sizes) -> u64 {
+    let bytes = u64::from(fetch.bytes);
+    let Some(GridAxis { dims, block }) = fetch.short else { return bytes };
+    let block = u64::from(block).max(1);
+    bytes * sizes.product(dims).min(block) / block
 }
 
 /// What TMA brings of a tile's windows, as narrow as the tensor; rows of less than half a panel take as long, and all of them beside windows.

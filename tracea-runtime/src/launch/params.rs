@@ -206,9 +206,10 @@ impl Parameters {
                 let columns = kept_blocks(variant, sizes, cut.shares.parts) * block;
                 self.put(&(columns as i32).to_ne_bytes(), 4)
             }
-            Arg::TensorMap { tensor, merged, boxes, narrow } => match tensors.get(tensor) {
+            Arg::TensorMap { tensor, merged, boxes, narrow, short } => match tensors.get(tensor) {
                 Some(tensor) => {
-                    let map = maps.get(place, tensor.device_address(), || box_map(tensor, merged, boxes, narrow))?;
+                    let map =
+                        maps.get(place, tensor.device_address(), || box_map(tensor, merged, boxes, narrow, short))?;
                     self.put(&map, 64)
                 }
                 None => unplanned(),

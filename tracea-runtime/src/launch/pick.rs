@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(picked(&[(&COPYING, None)]), None);
         static SCATTERED: Variant = {
             const FETCHES: &[Fetch] =
-                &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, over: &[] }];
+                &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: &[] }];
             let cost = Cost { once: 0, resident: 1, steps: &[], fetches: FETCHES };
             Variant { cost, ..variant("sm_80", &[]) }
         };

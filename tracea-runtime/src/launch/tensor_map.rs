@@ -121,8 +121,14 @@ fn narrowed(tensor: &RawTensor, elements: u32) -> u32 {
     elements.min(row.next_multiple_of(chunk).try_into().unwrap_or(elements))
 }
 
-/// Boxes of a tensor; zeros where its code does not use them.
-pub(super) fn box_map(tensor: &RawTensor, merged: usize, boxes: &[u32], narrow: bool) -> Result<TensorMap> {
+/// Boxes of a tensor, no wider than its rows and no taller than it where that is asked for; zeros where its code does not use them.
+pub(super) fn box_map(
+    tensor: &RawTensor,
+    merged: usize,
+    boxes: &[u32],
+    narrow: bool,
+    short: bool,
+) -> Result<TensorMap> {
     let Some(Described { dtype, rank, sizes, strides }) = described(tensor, merged.max(1)) else {
         return Ok(UNUSED_MAP);
     };
@@ -132,6 +138,10 @@ pub(super) fn box_map(tensor: &RawTensor, merged: usize, boxes: &[u32], narrow: 
     let mut extents = [1u32; MOST_AXES];
     boxes.iter().rev().zip(&mut extents).for_each(|(from, to)| *to = *from);
     extents[0] = if narrow { narrowed(tensor, extents[0]) } else { extents[0] };
+    if short {
+        let outer = extents.iter_mut().zip(sizes).skip(1);
+        outer.for_each(|(extent, size)| *extent = size.try_into().map_or(*extent, |size| (*extent).min(size)));
+    }
     let steps = [1u32; MOST_AXES];
     let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
     // SAFETY: the arrays have at least `rank` entries, the map is 128 bytes of the driver's own type, and the call only encodes: it

@@ -26,19 +26,20 @@ const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 64 }];
 const WIDE: Variant = Variant {
     target: "sm_90a",
     persistent: true,
+    shared_bytes: 224 << 10,
     grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 256 }],
     cost: Cost {
         once: 1624,
         resident: 1,
         steps: &[StepCost { latency: 1124, work: 1024, over: STEPS }],
         fetches: &[
-            Fetch { tensor: 0, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
-            Fetch { tensor: 1, bytes: 256 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
+            Fetch { tensor: 0, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
+            Fetch { tensor: 1, bytes: 256 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
         ],
     },
     args: &[
-        Arg::TensorMap { tensor: 0, merged: 1, boxes: &[128, 64], narrow: false },
-        Arg::TensorMap { tensor: 1, merged: 1, boxes: &[256, 64], narrow: false },
+        Arg::TensorMap { tensor: 0, merged: 1, boxes: &[128, 64], narrow: false, short: false },
+        Arg::TensorMap { tensor: 1, merged: 1, boxes: &[256, 64], narrow: false, short: false },
     ],
     aligned: &[0, 1],
     max_registers: 168,
@@ -46,14 +47,15 @@ const WIDE: Variant = Variant {
 };
 
 const SMALL: Variant = Variant {
+    shared_bytes: 104 << 10,
     grid: &[GridAxis { dims: &[0], block: 64 }, GridAxis { dims: &[1], block: 64 }],
     cost: Cost {
         once: 728,
         resident: 2,
         steps: &[StepCost { latency: 440, work: 340, over: STEPS }],
         fetches: &[
-            Fetch { tensor: 0, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
-            Fetch { tensor: 1, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, over: STEPS },
+            Fetch { tensor: 0, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
+            Fetch { tensor: 1, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
         ],
     },
     ..WIDE
@@ -85,6 +87,39 @@ fn blocks_run_in_whole_clusters() {
     assert_eq!(Capacity { multiprocessors: 19, ..H200 }.blocks_at_a_time(1, 2), 18);
 }
 
+/// 128 tiles of 64 x 32 and whole sums, or 64 of 64 x 64 and sums that may be cut.
+#[test]
+fn few_rows_are_for_whole_sums_and_deep_rings() {
+    const FETCHES: &[Fetch] = &[SMALL.cost.fetches[0], Fetch { bytes: 32 * 64 * 2, ..SMALL.cost.fetches[1] }];
+    const FEW: &[StepCost] = &[StepCost { latency: 170, work: 170, over: STEPS }];
+    const STEP: &[StepCost] = &[StepCost { latency: 234, work: 234, over: STEPS }];
+    let split = Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true, shares: 1, weighted: false };
+    let single = Cost { resident: 1, steps: STEP, ..SMALL.cost };
+    let few = Variant {
+        shared_bytes: 200 << 10,
+        grid: &[GridAxis { dims: &[0], block: 64 }, GridAxis { dims: &[1], block: 32 }],
+        cost: Cost { steps: FEW, fetches: FETCHES, ..single },
+        ..SMALL
+    };
+    let deep = Variant { shared_bytes: 200 << 10, cost: single, split: Some(split), ..SMALL };
+    let shallow = Variant { cost: Cost { resident: 2, ..single }, split: Some(split), ..SMALL };
+    let [few, deep, shallow] = [few, deep, shallow].map(|variant| says(&variant, [64, 4096, 4096], 0, false));
+    assert!(few.cycles < deep.cycles, "as many blocks, and nothing to join: {} {}", few.cycles, deep.cycles);
+    assert!(deep.cycles < shallow.cycles, "more is under way: {} {}", deep.cycles, shallow.cycles);
+}
+
+#[test]
+fn boxes_no_taller_than_a_tensor_bring_less() {
+    const ROWS: GridAxis = GridAxis { dims: &[0], block: 64 };
+    const FETCHES: &[Fetch] = &[Fetch { short: Some(ROWS), ..SMALL.cost.fetches[0] }, SMALL.cost.fetches[1]];
+    const STEP: &[StepCost] = &[StepCost { latency: 100, work: 100, over: STEPS }];
+    let cost = Cost { steps: STEP, ..SMALL.cost };
+    let cycles =
+        |fetches, m| says(&Variant { cost: Cost { fetches, ..cost }, ..SMALL }, [m, 4096, 4096], 0, false).cycles;
+    assert!(cycles(FETCHES, 8) < cycles(SMALL.cost.fetches, 8));
+    assert_eq!(cycles(FETCHES, 64), cycles(SMALL.cost.fetches, 64));
+}
+
 #[test]
 fn pairs_that_fetch_for_each_other_are_for_what_l2_cannot_keep_up_with() {
     const FETCHES: &[Fetch] = &[WIDE.cost.fetches[0], Fetch { blocks: 2, ..WIDE.cost.fetches[1] }];
@@ -103,6 +138,7 @@ fn pairs_that_fetch_for_each_other_are_for_what_l2_cannot_keep_up_with() {
 }
 
 const NARROW: Variant = Variant {
+    shared_bytes: 112 << 10,
     grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 64 }],
     cost: Cost {
         once: 1112,
@@ -198,8 +234,8 @@ fn weights_of_parts_are_worth_many_steps() {
     let split = Split { part_bytes: 4 * 128 * 136, most_parts: 16, some_whole: true, shares: 4, weighted: true };
     let parts =
         |split, terms| says(&Variant { split: Some(split), ..WIDE }, [1024, 1024, terms], 0, false).shares.parts;
-    assert_eq!([512, 4096].map(|terms| parts(split, terms)), [1, 4], "of 32 tiles");
-    assert_eq!(parts(Split { weighted: false, ..split }, 512), 4);
+    assert_eq!([768, 4096].map(|terms| parts(split, terms)), [1, 4], "of 32 tiles");
+    assert!(parts(Split { weighted: false, ..split }, 768) > 1);
     let many = |split| says(&Variant { split: Some(split), ..WIDE }, [128 * 4096, 256, 2048], 0, false).shares.parts;
     assert_eq!(many(split), 1, "what 4 of 4096 tiles would save, all of them would lose");
     assert!(many(Split { weighted: false, ..split }) > 1);
@@ -252,7 +288,11 @@ fn what_must_not_or_cannot_be_copied_is_priced_as_it_lies() {
 #[test]
 fn elements_that_come_by_themselves_take_as_long_however_they_lie() {
     const FETCHES: &[Fetch] = &[Fetch { scattered: 2, ..WIDE.cost.fetches[0] }, WIDE.cost.fetches[1]];
-    let scattered = |resident| Variant { cost: Cost { fetches: FETCHES, resident, ..WIDE.cost }, ..WIDE };
+    let scattered = |resident| Variant {
+        cost: Cost { fetches: FETCHES, resident, ..WIDE.cost },
+        shared_bytes: (227 << 10) / resident - 1024,
+        ..WIDE
+    };
     let cycles = |variant: &Variant, k| says(variant, [4096, 4096, k], 0, false).cycles;
     assert!(cycles(&scattered(1), 4096) > 4 * cycles(&WIDE, 4096));
     assert!(
