@@ -187,7 +187,7 @@ impl<'a> Emitter<'a> {
                 let rows = self.int_text(rows);
                 self.out.line(format!("clear_rows<{tile}>({slot}, {rows});"));
             }
-            Stmt::Bulk { turn, copies } => self.bulk(turn, copies),
+            Stmt::Bulk { turn, copies, waits } => self.bulk(turn, copies, *waits),
             Stmt::Release(turn) => {
                 let barrier = self.barrier(turn, "empty");
                 self.out.line(match self.program.ring(turn.ring).joint {
@@ -195,11 +195,7 @@ impl<'a> Emitter<'a> {
                     false => format!("if (lane_index() == 0) mbarrier_arrive({barrier});"),
                 });
             }
-            Stmt::Acquire(turn) => self.out.line(format!(
-                "mbarrier_wait({}, {} ^ 1);",
-                self.barrier(turn, "empty"),
-                self.factor(&turn.phase)
-            )),
+            Stmt::Acquire(turn) => self.acquire(turn),
             Stmt::Publish { turn, copies } => {
                 // Only cp.async can complete on a barrier by itself; it takes 4 bytes or more.
                 let conditions: Vec<String> = copies

@@ -148,11 +148,19 @@ impl Emitter<'_> {
         }
     }
 
+    pub(super) fn acquire(&mut self, turn: &Turn) {
+        let (empty, phase) = (self.barrier(turn, "empty"), self.factor(&turn.phase));
+        self.out.line(format!("mbarrier_wait({empty}, {phase} ^ 1);"));
+    }
+
     /// One thread asks TMA for the tiles; they complete on the barrier by their bytes.
-    pub(super) fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy]) {
+    pub(super) fn bulk(&mut self, turn: &Turn, copies: &[BulkCopy], waits: bool) {
         let full = self.barrier(turn, "full");
         self.out.line("if (threadIdx.x == THREADS) {");
         self.out.indent();
+        if waits {
+            self.acquire(turn);
+        }
         let bytes = copies.iter().map(|copy| {
             let tile = tile_name(&self.program.shared(copy.shared).name);
             match (&copy.columns, &copy.rows) {

@@ -282,7 +282,7 @@ impl Lowering<'_> {
             self.fetches.iter().filter(|fetch| fetch.stored == (tensor, value)).cloned().collect();
         let passes = fetches.iter().map(|fetch| {
             let turn = fetch.turn();
-            let bulk = Stmt::Bulk { turn: turn.clone(), copies: vec![fetch.copy.clone()] };
+            let bulk = Stmt::Bulk { turn: turn.clone(), copies: vec![fetch.copy.clone()], waits: false };
             fetch.pass([Stmt::Acquire(turn), bulk], Vec::new())
         });
         let body: Vec<Stmt> = passes.collect();

@@ -67,6 +67,7 @@ mod streams;
 pub mod swapped;
 pub mod turned;
 mod values;
+mod waits;
 mod whole_rows;
 mod windows;
 
@@ -199,6 +200,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         if program.rings.is_empty() {
             body.clear();
         }
+        waits::divide(&program, &mut body);
         let by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
         let alone = program.all_by_tma().map(|condition| Alone { condition, registers: by_tma });
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.

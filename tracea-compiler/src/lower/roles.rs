@@ -386,7 +386,7 @@ impl Lowering<'_> {
         if bulk.iter().any(|copy| matches!(copy.form, BulkForm::Window { .. })) {
             self.promise(".IM2COL");
         }
-        let body = vec![Stmt::Bulk { turn, copies: bulk }];
+        let body = vec![Stmt::Bulk { turn, copies: bulk, waits: false }];
         self.out.push(Stmt::Where { condition, body, otherwise: by_threads });
     }
 

@@ -301,17 +301,19 @@ pub enum Stmt {
     },
     /// Consumer: the slot may be filled again.
     Release(Turn),
-    /// Producer: until the slot is empty.
+    /// Producer, each thread: until the slot is empty.
     Acquire(Turn),
     /// Producer: full once these copies have landed.
     Publish {
         turn: Turn,
         copies: Vec<Access>,
     },
-    /// Producer: by TMA, which completes on the slot's barrier by itself.
+    /// Producer, one thread: by TMA, which completes on the slot's barrier by itself. The thread waits until the slot is empty where others do
+    /// not.
     Bulk {
         turn: Turn,
         copies: Vec<BulkCopy>,
+        waits: bool,
     },
     /// One step further in the rings that the counter counts.
     Advance(String),
@@ -489,6 +491,19 @@ pub enum Scope {
 impl Stmt {
     /// The statements inside of it.
     pub fn bodies(&self) -> Vec<&[Stmt]> {
+        match self {
+            Stmt::For { body, .. }
+            | Stmt::If { body, .. }
+            | Stmt::ByColumns { body, .. }
+            | Stmt::ByParts { body, .. }
+            | Stmt::Panels { body, .. } => vec![body],
+            Stmt::Where { body, otherwise, .. } => vec![body, otherwise],
+            Stmt::JoinParts { leaving, .. } => vec![leaving],
+            _ => Vec::new(),
+        }
+    }
+
+    pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
         match self {
             Stmt::For { body, .. }
             | Stmt::If { body, .. }

@@ -141,9 +141,10 @@ impl Program {
                 }
                 Stmt::Acquire(turn) => write!(f, "acquire {}", self.ring(turn.ring).name)?,
                 Stmt::Publish { turn, .. } => write!(f, "publish {}", self.ring(turn.ring).name)?,
-                Stmt::Bulk { turn, copies } => {
+                Stmt::Bulk { turn, copies, waits } => {
                     let copies: Vec<String> = copies.iter().map(|copy| self.bulk_copy(copy)).collect();
-                    write!(f, "fill {} by {}", self.ring(turn.ring).name, copies.join(" and "))?
+                    let verb = if *waits { "acquire and fill" } else { "fill" };
+                    write!(f, "{verb} {} by {}", self.ring(turn.ring).name, copies.join(" and "))?
                 }
                 Stmt::Advance(counter) => write!(f, "advance {counter}")?,
                 Stmt::DotWait { pending, .. } => write!(f, "wait for dots, {pending} pending")?,

@@ -5,8 +5,8 @@ use crate::kernels::{self, Kernel};
 use crate::trace::{self, Event, Setting, Slot};
 use std::collections::BTreeMap;
 use tracea_compiler::lower::Lowered;
-use tracea_compiler::program::Program;
 use tracea_compiler::program::shared::SharedId;
+use tracea_compiler::program::{Program, RingId, Stmt};
 use tracea_compiler::schedule::target::SM_90A;
 
 /// What has happened to a slot so far.
@@ -159,6 +159,28 @@ fn no_role_waits_for_ever_or_reads_what_is_not_there() {
         rings += program.rings.len();
     }
     assert!(rings > 300 && played > 100_000, "{played} events at {rings} rings");
+}
+
+/// Where TMA fills one ring and threads another, those that ask TMA for nothing may come late: a slot that they waited for could have been filled
+/// and emptied again, with the parity of before.
+#[test]
+fn a_slot_is_waited_for_by_those_who_fill_it() {
+    fn check(body: &[Stmt]) {
+        let rings = |pick: fn(&Stmt) -> Option<RingId>| body.iter().filter_map(pick).collect::<Vec<_>>();
+        let acquired = rings(|stmt| if let Stmt::Acquire(turn) = stmt { Some(turn.ring) } else { None });
+        let published = rings(|stmt| if let Stmt::Publish { turn, .. } = stmt { Some(turn.ring) } else { None });
+        assert_eq!(acquired, published);
+        assert!(body.iter().all(|stmt| !matches!(stmt, Stmt::Bulk { waits: false, .. })));
+        body.iter().flat_map(Stmt::bodies).for_each(check);
+    }
+    let mut checked = 0;
+    for Lowered { program, .. } in with_roles() {
+        if program.rings.iter().any(|ring| ring.bulk != program.rings[0].bulk) {
+            check(&program.producer.expect("roles").body);
+            checked += 1;
+        }
+    }
+    assert!(checked > 20, "{checked}");
 }
 
 /// Otherwise the test above would find nothing either.

@@ -79,7 +79,7 @@ pub fn of(nest: &Nest, program: &Program, setting: Setting) -> [Vec<Event>; 2] {
 /// By which ring each buffer is filled.
 fn find_rings(body: &[Stmt], rings: &mut BTreeMap<SharedId, RingId>) {
     for stmt in body {
-        if let Stmt::WaitFull(turn) | Stmt::Acquire(turn) = stmt {
+        if let Stmt::WaitFull(turn) | Stmt::Acquire(turn) | Stmt::Bulk { turn, .. } = stmt {
             rings.extend(turn.buffers.iter().map(|buffer| (*buffer, turn.ring)));
         }
         stmt.bodies().into_iter().for_each(|inner| find_rings(inner, rings));
@@ -223,9 +223,13 @@ impl<'a> Role<'a> {
                 self.events.extend(read);
             }
             Stmt::Release(turn) => self.events.push(Event::Release(self.slot(turn))),
-            Stmt::Bulk { turn, .. } | Stmt::Publish { turn, .. } => {
+            Stmt::Bulk { turn, waits, .. } => {
+                if *waits {
+                    self.events.push(Event::AwaitEmpty(self.slot(turn), self.value(&turn.phase) ^ 1));
+                }
                 self.events.push(Event::Fill(self.slot(turn), turn.buffers.clone()));
             }
+            Stmt::Publish { turn, .. } => self.events.push(Event::Fill(self.slot(turn), turn.buffers.clone())),
             Stmt::ReadPanel { shared, slot, .. } => {
                 let read = self.read(*shared, Some(slot)).map(|(slot, buffer)| Event::Read(slot, buffer));
                 self.events.extend(read);
