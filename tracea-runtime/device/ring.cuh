@@ -20,23 +20,6 @@ __device__ __forceinline__ void clear_beside(typename Tile::element* ring, int e
     fence_proxy_async();
 }
 
-// Zeros in all tiles of a ring from row `rows` on, where boxes bring no more and the others are multiplied too, by one warpgroup, which
-// alone reads them.
-template <class Tile, int STAGES, int PITCH>
-__device__ __forceinline__ void clear_below(typename Tile::element* ring, int rows) {
-    if (rows == Tile::rows) return;
-    constexpr int CHUNKS = 128 / 16;  // of a panel's row
-    const int cleared = (Tile::rows - rows) * CHUNKS;
-    for (int stage = 0; stage < STAGES; ++stage) {
-        for (int panel = 0; panel < Tile::panels; ++panel) {
-            uint4* const chunks = reinterpret_cast<uint4*>(ring + stage * PITCH + (panel * Tile::rows + rows) * Tile::panel_cols);
-            for (int at = static_cast<int>(threadIdx.x); at < cleared; at += 128) chunks[at] = uint4{};
-        }
-    }
-    fence_proxy_async();
-    warpgroup_barrier();
-}
-
 // Zeros in a tile's rows from `rows` on, which TMA brought from past a loop's end, by each warpgroup for itself: zeros times what lies there
 // need not be zero.
 template <class Tile>

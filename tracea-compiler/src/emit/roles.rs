@@ -82,7 +82,6 @@ impl Emitter<'_> {
         self.out.indent();
         self.prefetch("threadIdx.x == 0", &stores);
         self.out.line(format!("setmaxnreg_inc<{}>();", registers(|of| of.consumer)));
-        self.clear_below();
         self.stmts(&program.body);
         self.out.dedent();
         self.out.line("}");
@@ -115,17 +114,6 @@ impl Emitter<'_> {
             let (tile, rows) = (tile_name(&self.program.shared(short.shared).name), &short.rows);
             let extent = &self.program.names.dims[short.dim.index()];
             self.out.line(format!("const int {rows} = {tile}::rows_of({extent});"));
-        }
-    }
-
-    /// Zeros below boxes, while the first of them are on their way.
-    fn clear_below(&mut self) {
-        let program = self.program;
-        for short in &program.short {
-            let (shared, condition) = (program.shared(short.shared), &program.condition(short.condition).name);
-            let (tile, name, pitch) = (tile_name(&shared.name), &shared.name, shared.pitch_elements());
-            let clear = format!("clear_below<{tile}, {}, {pitch}>({name}, {});", shared.stages, short.rows);
-            self.out.line(format!("if constexpr ({condition}) {clear}"));
         }
     }
 

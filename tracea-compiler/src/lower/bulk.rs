@@ -5,8 +5,8 @@
 //! x[(n, p * stride + r, q * stride + s, c)]   windows: (n, p, q) = i.coords(), rows along a flat axis over several
 //! ```
 //! A box's alignment and a window's numbers are known at launch only, so that such a copy stands beside one by threads. Where a sum runs along
-//! several axes, boxes are no wider than the last of them, and where one warpgroup multiplies rows, no taller than these: what else a tile has
-//! is cleared once.
+//! several axes, boxes are no wider than the last of them: a tile's other columns are cleared once. Where one warpgroup multiplies rows, boxes are
+//! no taller than the tensor either.
 
 use super::Lowering;
 use super::analysis::{inner_sum, mentions};
@@ -81,7 +81,7 @@ impl<'n> Lowering<'n> {
                 match source.form {
                     Form::Box { row_at, ref past } => {
                         let past = past.clone();
-                        let rows = self.rows(operand, source.tensor, condition);
+                        let rows = self.rows(operand, source.tensor);
                         self.box_copy(operand, &source, (row_at, past), columns, rows)
                     }
                     Form::Window(ref along) => self.window_copy(operand, &source, along, axes, columns),
@@ -245,7 +245,7 @@ impl<'n> Lowering<'n> {
     }
 
     /// Where boxes are no taller than the tensor, the variable that says how many rows they hold.
-    fn rows(&mut self, operand: &Resident, tensor: TensorId, condition: ConditionId) -> Option<String> {
+    fn rows(&mut self, operand: &Resident, tensor: TensorId) -> Option<String> {
         let dim = self.short_along(operand)?;
         if self.program.shared.iter().any(|shared| shared.host == Some(operand.shared)) || self.cut(operand).is_some() {
             return None;
@@ -254,18 +254,19 @@ impl<'n> Lowering<'n> {
             return Some(known.rows.clone());
         }
         let rows = self.names.fresh(&format!("{}_rows", self.names.tensor(tensor.index())));
-        self.program.short.push(Short { shared: operand.shared, condition, tensor, dim, rows: rows.clone() });
+        self.program.short.push(Short { shared: operand.shared, tensor, dim, rows: rows.clone() });
         Some(rows)
     }
 
     /// The dim that ends with the rows that one warpgroup multiplies, of which a product may have fewer: a row of zeros takes TMA longer than
-    /// one of the tensor.
+    /// one of the tensor. What is left in the others' place reaches their own results alone, unless a product sums over them.
     pub fn short_along(&self, operand: &Resident) -> Option<DimId> {
         let Extent::Dim(dim) = self.nest.axis(operand.rows).extent else { return None };
         let rows = self.schedule.blocks[operand.rows.index()]?;
         let multiplied = self.facts.dots.iter().any(|dot| dot.m == operand.rows && self.reads(dot.value, operand));
         let may_be_few = self.nest.dim(dim).known.is_none_or(|known| known < i64::from(rows));
-        let fits = self.schedule.threads() == WARPGROUP && multiplied && may_be_few;
+        let summed = self.facts.dots.iter().any(|dot| dot.k == operand.rows);
+        let fits = self.schedule.threads() == WARPGROUP && multiplied && !summed && may_be_few;
         (fits && self.comes_by_boxes(operand) && !self.brings_extra_rows(operand)).then_some(dim)
     }
 
@@ -583,9 +584,6 @@ mod tests {
             "const int a_rows = ARingBuffer::rows_of(M);",
             "__syncthreads();",
             "a_rows * ARingBuffer::row_bytes + BRingBuffer::bytes);",
-            "setmaxnreg_inc<",
-            "if constexpr (A_READY_BULK) clear_below<ARingBuffer, 4, 8192>(a_ring, a_rows);",
-            "wgdot_issue<",
         ]
         .map(|line| text.find(line));
         assert!(at[0].is_some() && at.is_sorted(), "{at:?}\n{text}");

@@ -57,11 +57,10 @@ pub struct Narrow {
     pub columns: String,
 }
 
-/// A buffer that TMA fills by boxes no taller than a tensor. Its other rows are zeros from the beginning: products read them.
+/// A buffer that TMA fills by boxes no taller than a tensor. Its other rows hold anything, and so do the same rows of what is made of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Short {
     pub shared: SharedId,
-    pub condition: ConditionId,
     /// Along which dim of the tensor, and the variable that says how many rows there are.
     pub tensor: TensorId,
     pub dim: DimId,
