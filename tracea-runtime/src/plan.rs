@@ -297,9 +297,17 @@ pub struct Fetch {
     pub scattered: u32,
     /// Boxes along this axis hold no more than there is; its block is what they hold at most.
     pub narrow: Option<GridAxis>,
-    /// The same of their rows; the cost of steps counts none of them then.
-    pub short: Option<GridAxis>,
+    /// The same of their rows.
+    pub short: Option<Short>,
     pub over: &'static [GridAxis],
+}
+
+/// Rows of boxes, along an axis whose block is how many they hold at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Short {
+    pub axis: GridAxis,
+    /// Cycles that a step takes less where no row comes.
+    pub spared: u32,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -254,7 +254,11 @@ fn cost(cost: &Cost) -> TokenStream {
     let fetches = cost.fetches.iter().map(|fetch| {
         let (tensor, over) = (number(fetch.tensor), fetch.over.iter().map(grid_axis));
         let (bytes, blocks, scattered) = (fetch.bytes, fetch.blocks, fetch.scattered);
-        let [narrow, short] = [&fetch.narrow, &fetch.short].map(|clip| option(clip.as_ref().map(grid_axis)));
+        let narrow = option(fetch.narrow.as_ref().map(grid_axis));
+        let short = option(fetch.short.as_ref().map(|short| {
+            let (axis, spared) = (grid_axis(&short.axis), short.spared);
+            quote! { #plan::Short { axis: #axis, spared: #spared } }
+        }));
         quote! {
             #plan::Fetch {
                 tensor: #tensor, bytes: #bytes, blocks: #blocks, scattered: #scattered, narrow: #narrow, short: #short,

@@ -9,7 +9,7 @@ use super::{Schedule, WARPGROUP, choose, cluster, variants};
 use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
 use crate::lower::{columns, extent_dims, nest_of, precomputed, shares};
 use crate::nest::{AxisId, AxisKind, Block, DimId, Dtype, Extent, Int, Loop, Nest, Op, Stmt, TensorId, Value, ValueId};
-use crate::plan::{Cost, Fetch, GridAxis, StepCost};
+use crate::plan::{self, Cost, Fetch, GridAxis, StepCost};
 use crate::program::{Major, Program, Short, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
@@ -58,21 +58,19 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
         Pipeline::CommitGroups => pressure::likely_resident(program),
     };
     let mut cost = Cost { resident, ..Cost::default() };
-    let mut written = Vec::new();
+    let (mut written, mut spared) = (Vec::new(), Vec::new());
     for dot in &facts.dots {
         let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
         let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
         let shared = match schedule.target.pipeline {
-            Pipeline::WarpRoles => shared_traffic(nest, schedule, dot, program, &mut written) / SHARED_BYTES,
+            Pipeline::WarpRoles => shared_traffic(nest, schedule, dot, &mut written) / SHARED_BYTES,
             Pipeline::CommitGroups => 0,
         };
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
             .into_iter()
             .filter_map(|(source, other)| match source {
-                OperandSource::Tensor { load, tensor, .. } if short(nest, program, dot, *tensor, other).is_none() => {
-                    Some((*load, other))
-                }
-                _ => None,
+                OperandSource::Tensor { load, .. } => Some((*load, other)),
+                OperandSource::Computed { .. } => None,
             })
             .map(|(load, other)| {
                 let together = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, load, axis));
@@ -81,6 +79,10 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
             })
             .sum();
         let cycles = multiply.max(read).max(shared).max(1);
+        // Without any row of the first operand.
+        let rows = tile_bytes(schedule, dot, dot.m);
+        let without = [read.saturating_sub(rows / L2_BYTES), shared.saturating_sub(rows / SHARED_BYTES)];
+        spared.push(cycles - without.into_iter().fold(multiply.max(1), u32::max));
         // Short steps of a pair are as long as it takes the blocks to hear of each other.
         let waits = schedule.cluster.is_some() && schedule.threads() <= 128;
         let turns = schedule.target.pipeline == Pipeline::WarpRoles && (waits || !schedule.holds_slots_longer());
@@ -99,26 +101,20 @@ fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
     cost.steps.extend(facts.dots.iter().filter_map(|dot| before_product(nest, schedule, dot)));
     // Of what comes between two tiles, half is in the way of a block beside this one.
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
-    cost.fetches = fetches(nest, facts, schedule, program);
+    cost.fetches = fetches(nest, facts, schedule, program, &spared);
     cost
 }
 
 /// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted the same, and what
 /// warpgroups read, each its rows of A and all of B.
-fn shared_traffic<'n>(
-    nest: &'n Nest,
-    schedule: &Schedule,
-    dot: &DotFact,
-    program: &Program,
-    written: &mut Vec<&'n Op>,
-) -> u32 {
+fn shared_traffic<'n>(nest: &'n Nest, schedule: &Schedule, dot: &DotFact, written: &mut Vec<&'n Op>) -> u32 {
     let operands = [(&dot.a, dot.m, 1), (&dot.b, dot.n, schedule.threads().div_ceil(WARPGROUP))];
     let of = |(source, other, readers): (&OperandSource, AxisId, u32)| {
-        let OperandSource::Tensor { load, tensor, .. } = source else { return 0 };
+        let OperandSource::Tensor { load, .. } = source else { return 0 };
         let op = &nest.value(*load).op;
         let Op::Load { index, .. } = op else { return 0 };
         let moves = index.iter().any(|int| dot.loops.iter().any(|axis| mentions(int, *axis)));
-        let comes = moves && !written.contains(&op) && short(nest, program, dot, *tensor, other).is_none();
+        let comes = moves && !written.contains(&op);
         if comes {
             written.push(op);
         }
@@ -215,10 +211,10 @@ fn rate(pipeline: Pipeline, dtype: Dtype) -> u64 {
 }
 
 /// Dots' operands that come from tensors, each as often as its place changes.
-fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Vec<Fetch> {
+fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program, spared: &[u32]) -> Vec<Fetch> {
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(1);
     let (mut fetches, mut fetched) = (Vec::new(), Vec::new());
-    for dot in &facts.dots {
+    for (dot, spared) in facts.dots.iter().zip(spared) {
         for (source, rows) in [(&dot.a, dot.m), (&dot.b, dot.n)] {
             let OperandSource::Tensor { load, tensor, major } = source else { continue };
             let op = &nest.value(*load).op;
@@ -242,7 +238,8 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
             let panel = super::panel(nest.tensor(*tensor).dtype);
             let narrow = narrow.map(|dim| GridAxis { dims: vec![dim.index()], block: panel });
             let short = short(nest, program, dot, *tensor, rows);
-            let short = short.map(|dim| GridAxis { dims: vec![dim.index()], block: block(rows) });
+            let axis = |dim: DimId| GridAxis { dims: vec![dim.index()], block: block(rows) };
+            let short = short.map(|dim| plan::Short { axis: axis(dim), spared: *spared });
             fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, narrow, short, over });
         }
     }

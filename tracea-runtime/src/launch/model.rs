@@ -320,6 +320,11 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
         latency = latency.saturating_add(u64::from(step.latency).saturating_mul(steps));
         work = work.saturating_add(u64::from(step.work).saturating_mul(steps));
     }
+    for Fetch { short, over, .. } in variant.cost.fetches {
+        let spared = short.map_or(0, |short| missing(short.axis, u64::from(short.spared), sizes) * steps_of(over));
+        latency = latency.saturating_sub(spared);
+        work = work.saturating_sub(spared);
+    }
     // Copying threads run beside the products.
     let copying = variant.cost.fetches.iter().fold(once, |copying, fetch| {
         let each = match (fetch.scattered, alignments.get(fetch.tensor)) {
@@ -365,9 +370,13 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
 /// What boxes bring that are no taller than the tensor.
 fn brought(fetch: &Fetch, sizes: &Sizes) -> u64 {
     let bytes = u64::from(fetch.bytes);
-    let Some(GridAxis { dims, block }) = fetch.short else { return bytes };
-    let block = u64::from(block).max(1);
-    bytes * sizes.product(dims).min(block) / block
+    fetch.short.map_or(bytes, |short| bytes - missing(short.axis, bytes, sizes))
+}
+
+/// Of something, the share of the axis' block that the axis is shorter than it.
+fn missing(axis: GridAxis, whole: u64, sizes: &Sizes) -> u64 {
+    let block = u64::from(axis.block).max(1);
+    whole * (block - sizes.product(axis.dims).min(block)) / block
 }
 
 /// What TMA brings of a tile's windows, as narrow as the tensor; rows of less than half a panel take as long, and all of them beside windows.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::plan::{Arg, Cost, Kept, Relaid, StepCost, TensorDef, Window};
+use crate::plan::{Arg, Cost, Kept, Relaid, Short, StepCost, TensorDef, Window};
 use crate::tensor::{Layout, RawTensor};
 
 const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10 };
@@ -111,11 +111,10 @@ fn few_rows_are_for_whole_sums_and_deep_rings() {
 #[test]
 fn boxes_no_taller_than_a_tensor_bring_less() {
     const ROWS: GridAxis = GridAxis { dims: &[0], block: 64 };
-    const FETCHES: &[Fetch] = &[Fetch { short: Some(ROWS), ..SMALL.cost.fetches[0] }, SMALL.cost.fetches[1]];
-    const STEP: &[StepCost] = &[StepCost { latency: 100, work: 100, over: STEPS }];
-    let cost = Cost { steps: STEP, ..SMALL.cost };
+    const SHORT: Option<Short> = Some(Short { axis: ROWS, spared: 100 });
+    const FETCHES: &[Fetch] = &[Fetch { short: SHORT, ..SMALL.cost.fetches[0] }, SMALL.cost.fetches[1]];
     let cycles =
-        |fetches, m| says(&Variant { cost: Cost { fetches, ..cost }, ..SMALL }, [m, 4096, 4096], 0, false).cycles;
+        |fetches, m| says(&Variant { cost: Cost { fetches, ..SMALL.cost }, ..SMALL }, [m, 4096, 4096], 0, false).cycles;
     assert!(cycles(FETCHES, 8) < cycles(SMALL.cost.fetches, 8));
     assert_eq!(cycles(FETCHES, 64), cycles(SMALL.cost.fetches, 64));
 }
