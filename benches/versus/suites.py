@@ -39,7 +39,7 @@ def gemm(comparison, shapes):
 
 
 def gemm_bf16(comparison, shapes):
-    for shape in shapes.gemm_other:
+    for shape in shapes.gemm:
         product(comparison, "gemm-bf16", "tn", shape, "bf16", torch.bfloat16)
 
 
