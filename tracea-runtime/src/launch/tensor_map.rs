@@ -121,6 +121,24 @@ fn narrowed(tensor: &RawTensor, elements: u32) -> u32 {
     elements.min(row.next_multiple_of(chunk).try_into().unwrap_or(elements))
 }
 
+/// Of boxes, innermost first: no wider than the tensor's rows, and no taller than the map's axes are long, where that is asked for.
+fn extents_of(
+    tensor: &RawTensor,
+    sizes: &[u64; MOST_AXES],
+    boxes: &[u32],
+    narrow: bool,
+    short: bool,
+) -> [u32; MOST_AXES] {
+    let mut extents = [1u32; MOST_AXES];
+    boxes.iter().rev().zip(&mut extents).for_each(|(from, to)| *to = *from);
+    extents[0] = if narrow { narrowed(tensor, extents[0]) } else { extents[0] };
+    if short {
+        let outer = extents.iter_mut().zip(sizes).skip(1);
+        outer.for_each(|(extent, size)| *extent = u32::try_from(*size).map_or(*extent, |size| size.min(*extent)));
+    }
+    extents
+}
+
 /// Boxes of a tensor, no wider than its rows and no taller than it where that is asked for; zeros where its code does not use them.
 pub(super) fn box_map(
     tensor: &RawTensor,
@@ -135,13 +153,7 @@ pub(super) fn box_map(
     if rank != boxes.len() {
         return Ok(UNUSED_MAP);
     }
-    let mut extents = [1u32; MOST_AXES];
-    boxes.iter().rev().zip(&mut extents).for_each(|(from, to)| *to = *from);
-    extents[0] = if narrow { narrowed(tensor, extents[0]) } else { extents[0] };
-    if short {
-        let outer = extents.iter_mut().zip(sizes).skip(1);
-        outer.for_each(|(extent, size)| *extent = size.try_into().map_or(*extent, |size| (*extent).min(size)));
-    }
+    let extents = extents_of(tensor, &sizes, boxes, narrow, short);
     let steps = [1u32; MOST_AXES];
     let mut map = MaybeUninit::<sys::CUtensorMap>::zeroed();
     // SAFETY: the arrays have at least `rank` entries, the map is 128 bytes of the driver's own type, and the call only encodes: it
@@ -205,18 +217,31 @@ fn finished(status: sys::CUresult, map: MaybeUninit<sys::CUtensorMap>) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::narrowed;
+    use super::{described, extents_of, narrowed};
     use crate::device::Device;
     use crate::dtype::Dtype;
     use crate::tensor::{Layout, RawTensor};
 
+    fn tensor(dtype: Dtype, rows: usize, columns: usize) -> RawTensor {
+        let layout = Layout::strided(&[rows, columns], &[columns.next_multiple_of(8), 1]).unwrap();
+        RawTensor::borrowing(dtype, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu())
+    }
+
+    #[test]
+    fn short_boxes_hold_no_more_rows_than_there_are() {
+        let of = |rows, narrow, short| {
+            let tensor = tensor(Dtype::F16, rows, 24);
+            let sizes = described(&tensor, 1).unwrap().sizes;
+            extents_of(&tensor, &sizes, &[64, 64], narrow, short)[..2].to_vec()
+        };
+        assert_eq!([1, 16, 64, 65].map(|rows| of(rows, false, true)), [[64, 1], [64, 16], [64, 64], [64, 64]]);
+        assert_eq!(of(16, false, false), [64, 64]);
+        assert_eq!(of(16, true, true), [24, 16]);
+    }
+
     #[test]
     fn narrow_boxes_hold_whole_chunks() {
-        let of = |dtype, elements, columns| {
-            let layout = Layout::strided(&[2, columns], &[columns.next_multiple_of(8), 1]).unwrap();
-            let tensor = RawTensor::borrowing(dtype, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu());
-            narrowed(&tensor, elements)
-        };
+        let of = |dtype, elements, columns| narrowed(&tensor(dtype, 2, columns), elements);
         assert_eq!(
             [1, 8, 9, 24, 57, 64, 65, 1000].map(|columns| of(Dtype::F16, 64, columns)),
             [8, 8, 16, 24, 64, 64, 64, 64]
