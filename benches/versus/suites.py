@@ -45,7 +45,7 @@ def gemm_bf16(comparison, shapes):
 
 def gemm_tf32(comparison, shapes):
     torch.backends.cuda.matmul.allow_tf32 = True
-    for shape in shapes.gemm_other:
+    for shape in shapes.gemm_tf32:
         for letters in ("tn", "nn"):
             product(comparison, "gemm-tf32", letters, shape, "tf32", torch.float32)
 
