@@ -245,7 +245,7 @@ fn fit_deep(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, 
 fn by_deep_rings(laid: &Laid, facts: &Facts, small: &Schedule) -> Vec<Lowered> {
     let mut deep = small.clone();
     schedule::variants::deepen(&laid.nest, facts, &mut deep);
-    if deep.blocks == small.blocks || facts.dots.len() > 1 {
+    if deep.blocks == small.blocks {
         return Vec::new();
     }
     deep.why = "a small block with a deep ring, for whole sums of few tiles".into();
