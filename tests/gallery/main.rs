@@ -34,6 +34,7 @@ mod linear_attention;
 mod low_rank;
 mod masked_softmax;
 mod moments;
+mod normalised;
 #[path = "../kernels/nvrtc.rs"]
 mod nvrtc;
 mod pairs;
@@ -87,6 +88,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(low_rank::subjects());
     all.extend(masked_softmax::subjects());
     all.extend(moments::subjects());
+    all.extend(normalised::subjects());
     all.extend(pairs::subjects());
     all.extend(reductions::subjects());
     all.extend(rms_gemm::subjects());

@@ -249,7 +249,7 @@ fn by_deep_rings(laid: &Laid, facts: &Facts, small: &Schedule) -> Vec<Lowered> {
         return Vec::new();
     }
     deep.why = "a small block with a deep ring, for whole sums of few tiles".into();
-    let few = schedule::variants::by_few_columns(facts, &deep);
+    let few = schedule::variants::by_few_columns(&laid.nest, facts, &deep);
     let all = std::iter::once(deep).chain(few).filter(|schedule| schedule::check(&laid.nest, facts, schedule).is_ok());
     all.filter_map(|schedule| fit_roles(laid, facts, &schedule, &[1]).ok()).collect()
 }
@@ -337,6 +337,7 @@ fn fit(laid: &Laid, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, Sc
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nest::AxisKind;
     use crate::schedule::target::{SM_80, SM_90A};
     use crate::testing::nest;
     use proc_macro2::TokenStream;
@@ -422,5 +423,48 @@ mod tests {
         let schedules: BTreeSet<&str> = portfolio.iter().map(|lowered| lowered.program.schedule.as_str()).collect();
         assert_eq!(schedules.len(), portfolio.len(), "{schedules:?}");
         assert!(portfolio.iter().all(|lowered| lowered.program.shared_bytes <= SM_90A.shared_limit));
+    }
+
+    /// A block that has all columns has them in every schedule: sums along its rows are its own.
+    #[test]
+    fn whole_columns_stay_whole() {
+        let (nest, _) = nest(quote! {
+            fn scaled<M: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, w: &Tensor<f16, (Const<256>, K)>, y: &mut Tensor<f16, (M, Const<256>)>) {
+                tile!(for i in M {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for k in K { acc += dot(a[(i, k)], w[(.., k)].t()); });
+                    y[(i, ..)] = (acc / acc.row_max()).to();
+                });
+            }
+        });
+        let columns = nest.axes.iter().position(|axis| axis.kind == AxisKind::Whole).expect("`..`");
+        for target in [&SM_80, &SM_90A] {
+            let portfolio = lower_portfolio(&nest, target).expect("it lowers");
+            let widths: Vec<_> = portfolio.iter().map(|lowered| lowered.schedule.blocks[columns]).collect();
+            assert_eq!(widths, vec![Some(256); portfolio.len()], "{}", target.name);
+        }
+    }
+
+    /// Fragments that are computed for each of two products take more registers than there are, whatever the tile.
+    #[test]
+    fn no_more_warps_than_columns_for_them() {
+        let (nest, _) = nest(quote! {
+            fn fourier<M: Dim, N: Dim, F: Dim>(x: &Tensor<f32, (M, N)>, c: &mut Tensor<f32, (M, F)>, s: &mut Tensor<f32, (M, F)>) {
+                tile!(for (i, f) in (M, F) {
+                    let mut cosines = zeros::<f32>((i, f));
+                    let mut sines = zeros::<f32>((i, f));
+                    tile!(for n in N {
+                        let angle = (iota(n) * iota(f) % N).to::<f32>() / (N as f32);
+                        cosines += dot(x[(i, n)].to::<f16>(), angle.cos().to::<f16>().t());
+                        sines += dot(x[(i, n)].to::<f16>(), angle.sin().to::<f16>().t());
+                    });
+                    c[(i, f)] = cosines;
+                    s[(i, f)] = sines;
+                });
+            }
+        });
+        for target in [&SM_80, &SM_90A] {
+            lower_portfolio(&nest, target).unwrap_or_else(|error| panic!("{}: {error:?}", target.name));
+        }
     }
 }

@@ -365,12 +365,16 @@ pub fn lighten(nest: &Nest, facts: &Facts, schedule: &mut Schedule) -> bool {
     }
     let (m, n) = schedule.warps;
     let rows_for = |warps: u32| facts.dots.iter().all(|dot| schedule.blocks[dot.m.index()].unwrap_or(0) >= 16 * warps);
+    let columns_for = |warps: u32| {
+        let divides = |block: u32| block.is_multiple_of(8 * warps);
+        facts.dots.iter().all(|dot| dot.dtype == Dtype::F32 || schedule.blocks[dot.n.index()].is_some_and(divides))
+    };
     // More warps keep the tile, and with it the operands' reuse.
     match columns {
-        _ if n > 1 && m * n < 8 => schedule.warps.1 *= 2,
+        _ if n > 1 && m * n < 8 && columns_for(2 * n) => schedule.warps.1 *= 2,
         Some(n) => schedule.blocks[n.index()] = schedule.blocks[n.index()].map(|block| block / 2),
         None if n == 1 && m < 8 && rows_for(2 * m) => schedule.warps.0 *= 2,
-        None if n > 1 && m * n < 16 => schedule.warps.1 *= 2,
+        None if n > 1 && m * n < 16 && columns_for(2 * n) => schedule.warps.1 *= 2,
         None if rows_are_columns(facts) => return halve_rows(nest, facts, schedule),
         None => return halve_steps(nest, facts, schedule),
     }

@@ -315,6 +315,14 @@ pub fn check(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), Sche
 const LARGEST_TILE: u64 = 1 << 18;
 
 fn check_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(), ScheduleError> {
+    for (index, axis) in nest.axes.iter().enumerate() {
+        let size = known_extent(nest, AxisId(index as u32)).filter(|_| axis.kind == AxisKind::Whole);
+        if let (Some(size), Some(block)) = (size, schedule.blocks[index])
+            && i64::from(block) < size
+        {
+            return Err(ScheduleError::new(format!("a block of {block} does not hold `..` of {size} elements whole")));
+        }
+    }
     let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
     for id in &facts.order {
         let axes = &nest.value(*id).ty.axes;

@@ -214,9 +214,12 @@ pub fn by_one_warpgroup(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opti
 
 /// The same schedule with as few columns as it takes for small products to occupy all multiprocessors with whole sums. A warpgroup's product
 /// reads its rows anew for them, so that nothing narrower is worth its time.
-pub fn by_few_columns(facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+pub fn by_few_columns(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
     const COLUMNS: u32 = 32;
     let [dot] = &facts.dots[..] else { return None };
+    if nest.axis(dot.n).kind != AxisKind::Tiled {
+        return None;
+    }
     let mut few = Schedule { why: "few columns, for few rows whose sums are not cut".into(), ..schedule.clone() };
     few.blocks[dot.n.index()] = few.blocks[dot.n.index()].filter(|block| *block > COLUMNS).map(|_| COLUMNS);
     few.blocks[dot.n.index()].map(|_| few)
