@@ -49,6 +49,7 @@ mod stencil;
 mod swapped;
 mod swiglu;
 mod transpose;
+mod triangular;
 mod verified;
 
 use case::Subject;
@@ -99,5 +100,6 @@ fn gallery() -> Vec<Subject> {
     all.extend(swapped::subjects());
     all.extend(swiglu::subjects());
     all.extend(transpose::subjects());
+    all.extend(triangular::subjects());
     all
 }

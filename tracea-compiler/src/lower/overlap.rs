@@ -12,6 +12,7 @@
 //! the tensor cores busy meanwhile: one warpgroup has them for itself, and blocks of a cluster wait for each other.
 
 use super::Lowering;
+use super::analysis::steps_are_alike;
 use super::rings::{Group, Site};
 use crate::program::{Dot, IntText, MathUnit, Operand, Stmt, VarId};
 
@@ -52,8 +53,16 @@ impl Lowering<'_> {
         if holds {
             inside.push(Stmt::DotWait { pending: dots, results: Vec::new() });
             inside.push(where_any(IntText::name("step")));
-            after.push(Stmt::DotWait { pending: 0, results: all_results });
-            after.push(where_any(IntText::name(steps)));
+            let wait = Stmt::DotWait { pending: 0, results: all_results };
+            match (steps_are_alike(&self.nest.body), where_any(IntText::name(steps))) {
+                // Blocks have steps of their own number, and the assembler clears accumulators for none of them where it may do so behind
+                // products: it lets none run on then, unless these are waited for apart. What reads the results waits on every way.
+                (false, Stmt::If { condition, mut body }) => {
+                    body.insert(0, wait.clone());
+                    after.extend([Stmt::If { condition, body }, wait]);
+                }
+                (_, release) => after.extend([wait, release]),
+            }
         } else {
             inside.push(Stmt::DotWait { pending: 0, results: all_results });
             inside.extend(released(Group::turn));
@@ -71,6 +80,7 @@ pub fn runs_alone(dot: &Dot) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use crate::program::Stmt;
     use crate::testing::{lines, program};
     use proc_macro2::TokenStream;
     use quote::quote;
@@ -134,5 +144,30 @@ mod tests {
         };
         let all = consumers(quote!(stages = 4, consumers = 1), read);
         assert!(all.iter().all(|line| !line.contains("1 pending")), "{all:?}");
+    }
+
+    /// Where there are any, and once more on every way.
+    #[test]
+    fn sums_of_different_lengths_wait_for_the_products_that_they_have() {
+        let program = program(quote! {
+            #[schedule(sm_90a, i = 64, j = 128, k = 64, stages = 4, consumers = 1)]
+            fn triangular<M: Dim, N: Dim>(a: &Tensor<f16, (M, M)>, x: &Tensor<f16, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in M.until(i.end()) { acc += dot(a[(i, k)], x[(k, j)]); });
+                    y[(i, j)] = acc;
+                });
+            }
+        });
+        fn waits_apart(body: &[Stmt]) -> bool {
+            let apart = |pair: &[Stmt]| match pair {
+                [Stmt::If { body, .. }, Stmt::DotWait { pending: 0, .. }] => {
+                    matches!(body[..], [Stmt::DotWait { pending: 0, .. }, Stmt::Release(_)])
+                }
+                _ => false,
+            };
+            body.windows(2).any(apart) || body.iter().flat_map(Stmt::bodies).any(waits_apart)
+        }
+        assert!(waits_apart(&program.body));
     }
 }
