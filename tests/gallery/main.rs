@@ -15,6 +15,7 @@ mod channels_apart;
 mod channels_first;
 mod columns;
 mod conv;
+mod conv_transposed;
 mod covariance;
 #[path = "../kernels/cpu.rs"]
 mod cpu;
@@ -77,6 +78,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(channels_apart::subjects());
     all.extend(channels_first::subjects());
     all.extend(conv::subjects());
+    all.extend(conv_transposed::subjects());
     all.extend(covariance::subjects());
     all.extend(dequantised::subjects());
     all.extend(distances::subjects());

@@ -3,7 +3,7 @@
 use super::infer::OpenType;
 use super::term::Bounds;
 use super::{Checker, Term};
-use crate::nest::{AxisId, AxisKind, Dtype, Extent, Function, FunctionId, Op, ValueId};
+use crate::nest::{AxisId, AxisKind, Dtype, Extent, Function, FunctionId, Int, Op, ValueId};
 use quote::ToTokens;
 use syn::{AngleBracketedGenericArguments, Expr, ExprCall, ExprPath, Path, PathArguments};
 
@@ -39,7 +39,7 @@ impl Checker<'_> {
         match (name.as_str(), arguments.as_slice()) {
             ("zeros", [axes]) => self.filled(axes.clone(), Term::Number(0.0, None), generics, call),
             ("full", [axes, value]) => self.filled(axes.clone(), value.clone(), generics, call),
-            ("iota", [axis]) => self.iota(axis.clone(), call),
+            ("iota", [coordinates]) => self.iota(coordinates.clone(), call),
             ("dot", [a, b]) => self.dot(a.clone(), b.clone(), call),
             ("select", [condition, then, otherwise]) => {
                 self.choose(condition.clone(), then.clone(), otherwise.clone(), call)
@@ -219,17 +219,17 @@ impl Checker<'_> {
         Some(axes)
     }
 
-    fn iota(&mut self, axis: Term, at: &impl ToTokens) -> Term {
-        match axis {
-            Term::Axis(axis) => Term::Int(crate::nest::Int::Axis(axis)),
-            other => self.rustc(
-                at,
-                format!(
-                    "`iota` numbers the elements of a loop \
-                    variable, this is {}",
-                    other.describe()
-                ),
-            ),
+    fn iota(&mut self, coordinates: Term, at: &impl ToTokens) -> Term {
+        match coordinates {
+            Term::Axis(axis) => Term::Int(Int::Axis(axis)),
+            Term::Int(number) if self.tiled_axes(&number).len() == 1 => Term::Int(number),
+            other => {
+                let is = other.describe();
+                self.rustc(
+                    at,
+                    format!("`iota` numbers the elements along a loop variable, or by its coordinates, this is {is}"),
+                )
+            }
         }
     }
 

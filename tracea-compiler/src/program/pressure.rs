@@ -120,6 +120,15 @@ fn row_addresses(program: &Program, target: VarId, source: &Access) -> u32 {
     }
 }
 
+/// Elements of half a word that come one by one, where rows are not aligned, are words until they are all there.
+fn apart(program: &Program, target: VarId) -> u32 {
+    let var = program.var(target);
+    match (var.domain, var.ty) {
+        (Domain::Tile(id), Scalar::F16 | Scalar::Bf16) => program.layout(id).size() / 2,
+        _ => 0,
+    }
+}
+
 /// Words of a slice while it is put together from chunks that its vectors lie across: of narrow elements those that it has, some at a time;
 /// elements of a word each come with as many behind them.
 fn across_chunks(program: &Program, id: LayoutId, source: &Access) -> u32 {
@@ -211,7 +220,7 @@ impl Values<'_> {
                 Domain::Cols(id) if self.program.skew.is_some() => {
                     across_chunks(self.program, id, source).saturating_sub(self.size(*target))
                 }
-                _ => row_addresses(self.program, *target, source),
+                _ => row_addresses(self.program, *target, source) + apart(self.program, *target),
             },
             // Where registers are few, the assembler reads fewer of other parts at a time.
             Stmt::DealParts { .. } => 0,
@@ -456,15 +465,19 @@ mod tests {
     }
 
     #[test]
-    fn halves_take_half_a_register() {
+    fn halves_take_half_a_register_once_they_are_there() {
         let of = |dtype: proc_macro2::TokenStream| {
             peak(&program(quote! {
                 #[schedule(sm_80, i = 512, warps = (1, 1))]
-                fn copied<N: Dim>(x: &Tensor<#dtype, (N,)>, y: &mut Tensor<#dtype, (N,)>) { tile!(for i in N { y[i] = x[i]; }); }
+                fn copied<N: Dim>(
+                    x: &Tensor<#dtype, (N,)>, y: &Tensor<#dtype, (N,)>, z: &mut Tensor<#dtype, (N,)>, is_first: i32,
+                ) {
+                    tile!(for i in N { z[i] = is_first.eq(1).select(x[i], y[i]); });
+                }
             }))
         };
         let addresses = 2;
-        assert_eq!(of(quote!(f16)) - addresses, 8);
-        assert_eq!(of(quote!(f32)) - addresses, 16);
+        assert_eq!(of(quote!(f32)) - addresses, 16 + 16);
+        assert_eq!(of(quote!(f16)) - addresses, 8 + 16);
     }
 }

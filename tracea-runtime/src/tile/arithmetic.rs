@@ -6,7 +6,7 @@ use std::ops::{
 };
 
 use super::Tile;
-use super::create::{Operand, iota, numbers};
+use super::create::{Operand, iota};
 use super::elements::{binary, broadcast, unary};
 use super::form::Form;
 use super::matrix::Accumulator;
@@ -133,7 +133,7 @@ macro_rules! coordinates {
         {
             type Output = Tile<i32, <(Axis<A, D>,) as Union<(Axis<B, E>,)>>::Out>;
             fn $method(self, other: Ix<B, E>) -> Self::Output {
-                numbers(self).$method(iota(other))
+                iota(self).$method(iota(other))
             }
         }
         impl<A: AxisName, D, F: CoordMap, B: AxisName, E> $trait<Coord<A, D, F>> for Ix<B, E>
@@ -142,7 +142,7 @@ macro_rules! coordinates {
         {
             type Output = Tile<i32, <(Axis<B, E>,) as Union<(Axis<A, D>,)>>::Out>;
             fn $method(self, other: Coord<A, D, F>) -> Self::Output {
-                iota(self).$method(numbers(other))
+                iota(self).$method(iota(other))
             }
         }
         impl<A: AxisName, D, P> $trait<Tile<i32, (P,)>> for Ix<A, D>

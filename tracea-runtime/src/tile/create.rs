@@ -69,17 +69,38 @@ pub fn full<T: Value, L>(axes: impl Axes<L>, value: impl Fill<T>) -> Tile<T, L> 
     Tile::new(Raw::uniform(axes.form(), value.fill()))
 }
 
-/// The coordinates along an axis.
-pub fn iota<A: AxisName, D>(axis: Ix<A, D>) -> Tile<i32, (Axis<A, D>,)> {
-    let form = Axes::<(Axis<A, D>,)>::form(axis);
-    Tile::new(Raw::owned(form, (axis.start()..axis.end().max(axis.start())).collect()))
+/// What [`iota`] makes a tile of: a loop variable, or what integer arithmetic makes of one or of its `coords()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no coordinates along an axis",
+    label = "expected a loop variable, or what arithmetic makes of one"
+)]
+pub trait Coordinates {
+    type Along;
+    fn tile(self) -> Tile<i32, (Self::Along,)>;
 }
 
-/// What integer arithmetic makes of the coordinates along an axis.
-pub(crate) fn numbers<A: AxisName, D, F: CoordMap>(coord: Coord<A, D, F>) -> Tile<i32, (Axis<A, D>,)> {
-    let form = Axes::<(Axis<A, D>,)>::form(coord.ix);
-    let positions = coord.ix.start()..coord.ix.end().max(coord.ix.start());
-    Tile::new(Raw::owned(form, positions.map(|position| coord.map.at(position)).collect()))
+impl<A: AxisName, D> Coordinates for Ix<A, D> {
+    type Along = Axis<A, D>;
+    fn tile(self) -> Tile<i32, (Axis<A, D>,)> {
+        numbers(self, |position| position)
+    }
+}
+
+impl<A: AxisName, D, F: CoordMap> Coordinates for Coord<A, D, F> {
+    type Along = Axis<A, D>;
+    fn tile(self) -> Tile<i32, (Axis<A, D>,)> {
+        numbers(self.ix, |position| self.map.at(position))
+    }
+}
+
+fn numbers<A: AxisName, D>(axis: Ix<A, D>, at: impl Fn(i32) -> i32) -> Tile<i32, (Axis<A, D>,)> {
+    let form = Axes::<(Axis<A, D>,)>::form(axis);
+    Tile::new(Raw::owned(form, (axis.start()..axis.end().max(axis.start())).map(at).collect()))
+}
+
+/// The coordinates along an axis: `iota(j)`, or a number of each, as in `iota(p * 2 - r)`.
+pub fn iota<C: Coordinates>(coordinates: C) -> Tile<i32, (C::Along,)> {
+    coordinates.tile()
 }
 
 /// A literal in tile arithmetic.

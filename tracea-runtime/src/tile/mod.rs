@@ -25,7 +25,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 pub use compare::select;
-pub use create::{Fill, full, int, iota, lit, scalar, zeros};
+pub use create::{Coordinates, Fill, full, int, iota, lit, scalar, zeros};
 pub use dot::dot;
 pub use form::Form;
 pub use matrix::{Accumulator, Matrix};
