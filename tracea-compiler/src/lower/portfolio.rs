@@ -308,30 +308,45 @@ fn loads(program: &Program, body: &[Stmt]) -> u32 {
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
 
-/// Takes a schedule back until its registers and shared memory fit the target.
-fn fit(laid: &Laid, facts: &Facts, mut schedule: Schedule) -> Result<Lowered, ScheduleError> {
+/// Takes a schedule back until its registers and shared memory fit the target. Threads may not share all tiles of a smaller one evenly:
+/// what does not lower is left aside.
+fn fit(laid: &Laid, facts: &Facts, schedule: Schedule) -> Result<Lowered, ScheduleError> {
     let (nest, target) = (&laid.nest, schedule.target);
-    let mut program = lower(laid, facts, &schedule)?;
-    while pressure::peak(&program) > schedule::choose::registers(target)
-        && schedule::choose::lighten(nest, facts, &mut schedule)
-    {
-        program = lower(laid, facts, &schedule)?;
-    }
-    for limit in [target.shared_preferred, target.shared_limit] {
-        let mut tried = schedule.clone();
-        let mut fitted = program.clone();
-        while fitted.shared_bytes > limit && schedule::choose::shrink(nest, facts, &mut tried) {
-            fitted = lower(laid, facts, &tried)?;
+    let mut lightest = Lowered::of(laid, facts, schedule.clone(), lower(laid, facts, &schedule)?);
+    let mut heavier = Vec::new();
+    while pressure::peak(&lightest.program) > schedule::choose::registers(target) {
+        let mut lighter = lightest.schedule.clone();
+        if !schedule::choose::lighten(nest, facts, &mut lighter) {
+            break;
         }
-        if fitted.shared_bytes <= limit {
-            return Ok(Lowered::of(laid, facts, tried, fitted));
-        }
+        let Ok(program) = lower(laid, facts, &lighter) else { break };
+        heavier.push(std::mem::replace(&mut lightest, Lowered::of(laid, facts, lighter, program)));
     }
-    Err(ScheduleError::new(format!(
-        "no schedule of this kernel fits the {} KiB of shared memory that {} has a block -- pin smaller blocks with #[schedule]",
-        target.shared_limit / 1024,
-        target.name
-    )))
+    let lightest_first = std::iter::once(lightest).chain(heavier.into_iter().rev());
+    lightest_first.into_iter().find_map(|lowered| shrunk(laid, facts, lowered)).ok_or_else(|| {
+        ScheduleError::new(format!(
+            "no schedule of this kernel fits the {} KiB of shared memory that {} has a block -- pin smaller blocks with #[schedule]",
+            target.shared_limit / 1024,
+            target.name
+        ))
+    })
+}
+
+/// With smaller blocks, as far as it takes for shared memory: rather for that of several blocks.
+fn shrunk(laid: &Laid, facts: &Facts, lowered: Lowered) -> Option<Lowered> {
+    let target = lowered.schedule.target;
+    [target.shared_preferred, target.shared_limit].into_iter().find_map(|limit| {
+        let mut tried = lowered.clone();
+        while tried.program.shared_bytes > limit {
+            let mut smaller = tried.schedule.clone();
+            if !schedule::choose::shrink(&laid.nest, facts, &mut smaller) {
+                return None;
+            }
+            let program = lower(laid, facts, &smaller).ok()?;
+            tried = Lowered::of(laid, facts, smaller, program);
+        }
+        Some(tried)
+    })
 }
 
 #[cfg(test)]

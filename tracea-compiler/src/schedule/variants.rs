@@ -308,7 +308,7 @@ pub fn by_small_blocks(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Sched
     const STEP: u32 = 64;
     let mut small = Schedule { stages: 2, ..schedule.clone() };
     while narrow(nest, facts, &mut small) {}
-    for dot in &facts.dots {
+    for dot in facts.dots.iter().filter(|dot| nest.axis(dot.k).kind == AxisKind::Tiled) {
         small.blocks[dot.k.index()] = Some(STEP);
     }
     Schedule { why: "small blocks, whose threads all copy what comes element by element".into(), ..small }
