@@ -283,7 +283,7 @@ fn has_registers_for(schedule: &Schedule, program: &Program) -> bool {
     const REGISTERS_OF_A_LOAD: u32 = 8;
     let more = program.counters.len().saturating_sub(USUAL_COUNTERS) as u32;
     let beside = REGISTERS_OF_A_COUNTER * more + REGISTERS_OF_A_LOAD * loads_of_a_step(program, &program.body);
-    pressure::peak(program) + beside <= schedule::choose::registers_of(schedule)
+    pressure::peak(program) + beside <= schedule::room::registers_of(schedule)
 }
 
 /// Loads of tiles, or of a value a row or column, inside of a tile's loops.
@@ -314,9 +314,9 @@ fn fit(laid: &Laid, facts: &Facts, schedule: Schedule) -> Result<Lowered, Schedu
     let (nest, target) = (&laid.nest, schedule.target);
     let mut lightest = Lowered::of(laid, facts, schedule.clone(), lower(laid, facts, &schedule)?);
     let mut heavier = Vec::new();
-    while pressure::peak(&lightest.program) > schedule::choose::registers(target) {
+    while pressure::peak(&lightest.program) > schedule::room::registers(target) {
         let mut lighter = lightest.schedule.clone();
-        if !schedule::choose::lighten(nest, facts, &mut lighter) {
+        if !schedule::room::lighten(nest, facts, &mut lighter) {
             break;
         }
         let Ok(program) = lower(laid, facts, &lighter) else { break };
@@ -339,7 +339,7 @@ fn shrunk(laid: &Laid, facts: &Facts, lowered: Lowered) -> Option<Lowered> {
         let mut tried = lowered.clone();
         while tried.program.shared_bytes > limit {
             let mut smaller = tried.schedule.clone();
-            if !schedule::choose::shrink(&laid.nest, facts, &mut smaller) {
+            if !schedule::room::shrink(&laid.nest, facts, &mut smaller) {
                 return None;
             }
             let program = lower(laid, facts, &smaller).ok()?;

@@ -20,7 +20,7 @@ use super::values::scalar_of;
 use crate::nest::ValueId;
 use crate::program::pressure::{self, reads, writes};
 use crate::program::{Dot, IntText, MathUnit, Operand, PingPong, Stmt, VarId};
-use crate::schedule::{WARPGROUP, choose};
+use crate::schedule::{WARPGROUP, room};
 
 /// A step's statements, as far as the last product takes part.
 struct Parts {
@@ -133,7 +133,7 @@ impl Lowering<'_> {
             },
             Stmt::If { condition: any(), body: after },
         ];
-        let fits = pressure::peak_within(&self.program, &shifted) <= choose::registers_of(self.schedule);
+        let fits = pressure::peak_within(&self.program, &shifted) <= room::registers_of(self.schedule);
         if !fits {
             return None;
         }

@@ -1,9 +1,11 @@
-//! Schedules: where they come from ([`spec`]: an attribute; [`choose`] and [`variants`]: the compiler) and what they fix.
+//! Schedules: where they come from ([`spec`]: an attribute; [`choose`] and [`variants`]: the compiler), what they fix, and
+//! what there is [`room`] for.
 
 pub mod choose;
 pub mod cluster;
 pub mod cost;
 pub mod layouts;
+pub mod room;
 pub mod spec;
 pub mod target;
 pub mod variants;
