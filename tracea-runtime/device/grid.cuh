@@ -23,6 +23,18 @@ __device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) 
     return {group * GROUP + within - col * height, col};
 }
 
+// Row by row, each from its last column on, where blocks take longer from one column to the next; but of the last rows, so many, the last
+// columns come first, then those before them: blocks that run when most are done are short.
+//
+//     2 1 0        2 rows together of 3, 3 columns
+//     7 5 3
+//     8 6 4
+__device__ __forceinline__ BlockPosition longest_first(int block, int rows, int cols, int together) {
+    const int apart = rows - together, within = block - apart * cols;
+    if (within < 0) return {block / cols, cols - 1 - block % cols};
+    return {apart + within % together, cols - 1 - within / together};
+}
+
 // The first of `steps` that a part has, where `parts` share them out as evenly as they can.
 __device__ __forceinline__ int share(int steps, int part, int parts) {
     if (parts == 1) return part * steps;

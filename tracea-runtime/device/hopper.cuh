@@ -12,6 +12,7 @@
 #include "tracea/ring.cuh"
 #include "tracea/tma.cuh"
 #include "tracea/transposed_panels.cuh"
+#include "tracea/unit_queue.cuh"
 #include "tracea/warpgroup.cuh"
 #include "tracea/wgdot.cuh"
 #include "tracea/wgmma.cuh"

@@ -337,6 +337,8 @@ pub enum Arg {
         /// Along the others no more than it has.
         short: bool,
     },
+    /// Along all of the grid's axes but the last, how many of the last blocks are visited together, i32: the longest of all of them first.
+    RowsTogether,
     /// Columns of each row that threads keep: whole blocks, i32.
     KeptColumns,
     /// Into how many parts the launch cuts a split loop, i32.
@@ -347,6 +349,8 @@ pub enum Arg {
     /// Device addresses of the room for parts, and of a count for each tile that is 0 between launches (8 bytes each).
     Workspace,
     Arrivals,
+    /// Device address of how many units of work blocks have taken, which is 0 between launches (8 bytes).
+    Taken,
     /// How TMA walks windows (128 bytes), by position in [`Variant::windows`]. All zero where it cannot.
     WindowMap(usize),
     /// [`WindowAxis::corner`] of a window's axis, i32.

@@ -3,7 +3,7 @@
 use super::{Emitter, tile_name};
 use crate::nest::{AxisId, AxisKind, DimId, Extent};
 use crate::program::layout::LayoutKind;
-use crate::program::{Cluster, ParamType, Premise, WholeTiles};
+use crate::program::{Cluster, ParamType, Premise, Units, WholeTiles};
 
 impl Emitter<'_> {
     /// Tensors that are no arguments of the kernel.
@@ -159,7 +159,7 @@ impl Emitter<'_> {
                 ParamType::Float => format!("float {}", param.name),
                 ParamType::FastDiv => format!("FastDiv {}", param.name),
                 ParamType::Workspace => format!("float* {}", param.name),
-                ParamType::Arrivals => format!("unsigned* {}", param.name),
+                ParamType::Counts => format!("unsigned* {}", param.name),
                 ParamType::TensorMap => format!("const __grid_constant__ TensorMap {}", param.name),
             })
             .collect();
@@ -208,9 +208,9 @@ impl Emitter<'_> {
                 at = format!("{} + {} * {}", tile.name, rows.columns, program.layout(tile.layout).rows);
             }
         }
-        match program.persistent {
-            true => self.units(),
-            false => self.locate(),
+        match program.units {
+            Units::Single => self.locate(),
+            Units::Turns | Units::Queue(_) => self.units(),
         }
     }
 
@@ -259,7 +259,7 @@ impl Emitter<'_> {
     /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.
     pub(super) fn locate(&mut self) {
         let program = self.program;
-        let unit = if program.persistent { "unit" } else { "blockIdx.x" };
+        let unit = if program.units.are_shared_out() { "unit" } else { "blockIdx.x" };
         match &program.split {
             Some(split) => {
                 let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
@@ -304,6 +304,16 @@ impl Emitter<'_> {
             }
             self.first_coordinate(outer, "at.row");
             self.first_coordinate(inner, "at.col");
+        }
+        if let (Some(together), Some(last)) = (&program.together, axes.last().copied()) {
+            axes.pop();
+            let name = format!("{}_blocks", self.axis_name(last));
+            self.out.line(format!("const int {name} = {};", self.count(last)));
+            let rows: Vec<String> = axes.iter().map(|axis| parenthesised(&self.count(*axis))).collect();
+            let rows = rows.join(" * ");
+            self.out.line(format!("const BlockPosition at = longest_first(block, {rows}, {name}, {together});"));
+            self.out.line("block = at.row;");
+            self.first_coordinate(last, "at.col");
         }
         while let Some(axis) = axes.pop() {
             let name = self.axis_name(axis);

@@ -23,8 +23,8 @@ use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{
-    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, PingPong, Program, Scalar,
-    Scope, Stmt, VarId,
+    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, PingPong, Program, Queue,
+    Scalar, Scope, Stmt, Units, VarId,
 };
 pub use launch::launch_plan;
 use writer::Writer;
@@ -223,6 +223,18 @@ impl<'a> Emitter<'a> {
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
             Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
+            Stmt::ForUnits(body) => {
+                let next = match &self.program.units {
+                    Units::Queue(Queue { name, done, .. }) => format!("unit = {name}.next({done})"),
+                    Units::Single | Units::Turns => "unit += gridDim.x".into(),
+                };
+                self.block(format!("for (int unit = blockIdx.x; unit < units; {next})"), body);
+            }
+            Stmt::TakeUnit => {
+                if let Units::Queue(Queue { name, taken, done, .. }) = &self.program.units {
+                    self.out.line(format!("if (threadIdx.x == THREADS) {name}.take({taken}, units, {done});"));
+                }
+            }
             Stmt::Locate => self.locate(),
             Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores | Stmt::PingPong(..) => {
                 self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))

@@ -2,7 +2,7 @@
 
 use super::int_text::sum;
 use super::{Emitter, tile_name};
-use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Producer, RoleRegisters, Turn};
+use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Producer, Queue, RoleRegisters, Turn, Units};
 
 impl Emitter<'_> {
     /// Barriers ready, then each role's own statements.
@@ -17,6 +17,10 @@ impl Emitter<'_> {
                 ));
                 offset += 8 * ring.stages;
             }
+        }
+        let queue = if let Units::Queue(queue) = &program.units { Some(queue) } else { None };
+        if let Some(Queue { name, offset, .. }) = queue {
+            self.out.line(format!("const UnitQueue {name}(shared + {offset});"));
         }
         let (stores, loads): (Vec<&Param>, Vec<&Param>) = program
             .params
@@ -42,6 +46,13 @@ impl Emitter<'_> {
             self.out.line(format!("mbarrier_init({name}_empty + stage, {releases});"));
             self.out.dedent();
             self.out.line("}");
+        }
+        if let Some(Queue { name, .. }) = queue {
+            let producers = match producer.alone {
+                Some(alone) => format!("({} ? 1 : PRODUCERS / 32)", program.condition(alone.condition).name),
+                None => "PRODUCERS / 32".to_string(),
+            };
+            self.out.line(format!("{name}.init(THREADS / 32 + {producers});"));
         }
         self.out.line("mbarrier_init_fence();");
         self.out.dedent();

@@ -10,7 +10,7 @@ impl Emitter<'_> {
         let (parts, tile) = (&split.parts_here, cut_tile(split));
         self.begin_parts(split);
         values.iter().for_each(|left| self.write_part(left));
-        let leave = if self.program.persistent { "continue" } else { "return" };
+        let leave = if self.program.units.are_shared_out() { "continue" } else { "return" };
         let leaves = format!("if (!last_to_arrive({} + {tile}, {parts}))", split.arrived);
         if leaving.is_empty() {
             self.out.line(format!("{leaves} {leave};"));

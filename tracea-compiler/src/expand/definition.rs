@@ -300,12 +300,14 @@ fn arg(arg: &Arg) -> TokenStream {
                 }
             }
         }
+        Arg::RowsTogether => quote! { #plan::Arg::RowsTogether },
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
         Arg::Parts => quote! { #plan::Arg::Parts },
         Arg::WholeTiles => quote! { #plan::Arg::WholeTiles },
         Arg::DivideByCutTiles => quote! { #plan::Arg::DivideByCutTiles },
         Arg::Workspace => quote! { #plan::Arg::Workspace },
         Arg::Arrivals => quote! { #plan::Arg::Arrivals },
+        Arg::Taken => quote! { #plan::Arg::Taken },
         Arg::WindowMap(window) => {
             let window = number(*window);
             quote! { #plan::Arg::WindowMap(#window) }

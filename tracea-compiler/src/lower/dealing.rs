@@ -12,12 +12,14 @@
 
 use crate::program::layout::LayoutId;
 use crate::program::pressure::CONSUMER_REGISTERS;
-use crate::program::{Domain, Left, Part, Program, Stmt};
+use crate::program::{Domain, Left, Part, Program, Stmt, Units};
 
 /// Registers that addresses and the like take beside tiles.
 const BESIDE_TILES: u32 = 64;
 /// The same of what makes weights of parts' extremes.
 const WEIGHTS: u32 = 48;
+/// The same of loops' own bounds, and of what compares them with a unit's place, where units differ in length.
+const OWN_BOUNDS: u32 = 16;
 /// Registers that a thread reads of other parts at a time, where there are as many: 32 KiB are on their way to a warpgroup then.
 const MOST_AHEAD: u32 = 64;
 /// The same where the loop before has fetched all that it read, and kept no addresses for it. Measured on an H200: 512 x 512 x 16384 takes 21.0 µs by
@@ -34,7 +36,8 @@ pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<S
     let Stmt::JoinParts { values, relative, .. } = &body[at] else { return body };
     let each = program.layout(layout).size() / panels;
     let held: u32 = values.iter().map(|left| held(program, left)).sum();
-    if held + each + CONSUMER_REGISTERS > registers {
+    let bounds = if matches!(program.units, Units::Queue(_)) { OWN_BOUNDS } else { 0 };
+    if held + each + bounds + CONSUMER_REGISTERS > registers {
         return body;
     }
     let beside = if relative.is_empty() { BESIDE_TILES } else { BESIDE_TILES + WEIGHTS };

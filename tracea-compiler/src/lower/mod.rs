@@ -66,6 +66,7 @@ mod stores;
 mod streams;
 pub mod swapped;
 pub mod turned;
+mod units;
 mod values;
 mod waits;
 mod whole_rows;
@@ -74,7 +75,7 @@ mod windows;
 use crate::nest::{AxisId, Block, Nest, Stmt as NestStmt, ValueId};
 use crate::plan::Cost;
 use crate::program::shared::{self, SharedId};
-use crate::program::{self, Alone, PingPong, Producer, Program, Stmt, VarId, order, pressure};
+use crate::program::{self, Alone, PingPong, Producer, Program, Stmt, Units, VarId, order, pressure};
 use crate::schedule::target::{Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError, spec::ScheduleSpec};
 use analysis::{Facts, steps_are_alike};
@@ -166,23 +167,23 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         let mut body = producing.out;
         program = producing.program;
         if steps_are_alike(&nest.body) {
-            program.persistent = true;
-            body = vec![unit_loop(body)];
+            program.units = Units::Turns;
+        } else if !program.rings.is_empty() {
+            units::queue(&mut program, &mut body, &mut producing.names);
+        }
+        if program.units.are_shared_out() {
+            body = vec![for_units(body)];
             let unit = std::mem::take(&mut program.body);
             // The assembler wants what two blocks share within what threads have at launch.
             let registers = match schedule.resident {
                 1 => registers.consumer,
                 resident => pressure::at_launch(program.threads + schedule::PRODUCER_THREADS, resident),
             };
-            program.body = vec![unit_loop(dealing::deal(&mut program, unit, registers))];
+            program.body = vec![for_units(dealing::deal(&mut program, unit, registers))];
         }
         if let Some(warpgroups) = program.pingpong {
             program.body.insert(0, Stmt::PingPong(PingPong::Begin, warpgroups));
-            let end = Stmt::PingPong(PingPong::End, warpgroups);
-            if !program.persistent {
-                split::leaving(&mut program.body).into_iter().for_each(|leaving| leaving.push(end.clone()));
-            }
-            program.body.push(end);
+            program.body.push(Stmt::PingPong(PingPong::End, warpgroups));
         }
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);
@@ -243,16 +244,9 @@ fn gathered(body: &[Stmt]) -> BTreeSet<SharedId> {
 }
 
 /// All units of work that are this block's.
-fn unit_loop(mut body: Vec<Stmt>) -> Stmt {
+fn for_units(mut body: Vec<Stmt>) -> Stmt {
     body.insert(0, Stmt::Locate);
-    Stmt::For {
-        var: "unit".into(),
-        from: program::IntText::name("blockIdx.x"),
-        until: program::IntText::name("units"),
-        step: program::IntText::name("gridDim.x"),
-        unroll: false,
-        body,
-    }
+    Stmt::ForUnits(body)
 }
 
 /// The state of one lowering: the program so far, and where each value is.
@@ -311,8 +305,8 @@ impl<'a> Lowering<'a> {
     fn new(nest: &'a Nest, facts: &'a Facts, schedule: &'a Schedule, role: Role) -> Result<Self, ScheduleError> {
         let skipped = analysis::operand_only(nest, facts);
         let domains = domains::Domains::choose(nest, facts, schedule, &skipped)?;
-        let names = names::Names::new(nest);
-        let program = params::start(nest, facts, schedule, &domains, &names);
+        let mut names = names::Names::new(nest);
+        let program = params::start(nest, facts, schedule, &domains, &mut names);
         let mut home = BTreeMap::new();
         analysis::homes(&nest.body, &mut 0, &mut home);
         Ok(Lowering {

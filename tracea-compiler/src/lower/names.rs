@@ -185,6 +185,7 @@ const RESERVED: &[&str] = &[
     "store_panel",
     "finish_panels",
     "unit",
+    "UnitQueue",
     "rank",
     "CLUSTER",
     "CLUSTER_BLOCKS",

@@ -6,19 +6,29 @@ use super::names::Names;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
 use crate::plan;
 use crate::program::{
-    self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt,
+    self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt, Units,
 };
 use crate::schedule::{Schedule, cluster};
 use std::collections::BTreeSet;
 
 /// A program with everything but its statements.
-pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains, names: &Names) -> Program {
+pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains, names: &mut Names) -> Program {
     let blocks = nest
         .axes
         .iter()
         .enumerate()
         .filter_map(|(index, _)| schedule.blocks[index].map(|block| (AxisId(index as u32), block)));
     let raster = raster(nest, schedule);
+    let descending = |axis: AxisId| raster.is_none() && takes_longer_along(&nest.body, axis);
+    let mut params = all(nest, schedule, names);
+    let together = match nest.grid[..] {
+        [_, .., last] if descending(last) => {
+            let name = names.fresh("rows_together");
+            params.push(Param { name: name.clone(), ty: ParamType::Int, arg: plan::Arg::RowsTogether });
+            Some(name)
+        }
+        _ => None,
+    };
     Program {
         kernel: nest.name.clone(),
         entry: entry(nest),
@@ -26,7 +36,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         schedule: schedule.text(nest, facts),
         file: nest.file.clone(),
         threads: schedule.threads(),
-        persistent: false,
+        units: Units::Single,
         resident: 1,
         producer: None,
         rings: Vec::new(),
@@ -41,7 +51,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         },
         limited: Vec::new(),
         blocks: blocks.collect(),
-        params: all(nest, schedule, names),
+        params,
         relaid: Vec::new(),
         merged: Vec::new(),
         joined: joined(nest),
@@ -55,11 +65,11 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
             .iter()
             .map(|axis| {
                 let block = schedule.blocks[axis.index()].unwrap_or(1);
-                let descending = raster.is_none() && takes_longer_along(&nest.body, *axis);
-                GridAxis { axis: *axis, block, descending }
+                GridAxis { axis: *axis, block, descending: descending(*axis) }
             })
             .collect(),
         raster,
+        together,
         cluster: schedule.cluster.map(|axis| Cluster { axis, blocks: cluster::BLOCKS }),
         layouts: domains.layouts.clone(),
         shared: Vec::new(),
@@ -214,11 +224,13 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         | plan::Arg::WindowMap(_)
         | plan::Arg::WindowCorner(..)
         | plan::Arg::KeptColumns
+        | plan::Arg::RowsTogether
         | plan::Arg::Parts
         | plan::Arg::WholeTiles
         | plan::Arg::DivideByCutTiles
         | plan::Arg::Workspace
-        | plan::Arg::Arrivals => true,
+        | plan::Arg::Arrivals
+        | plan::Arg::Taken => true,
     });
 }
 
@@ -287,6 +299,8 @@ impl Used<'_> {
                 | Stmt::Advance(_)
                 | Stmt::DotWait { .. }
                 | Stmt::Locate
+                | Stmt::ForUnits(_)
+                | Stmt::TakeUnit
                 | Stmt::FinishStores
                 | Stmt::PingPong(..)
                 | Stmt::Dot(_)

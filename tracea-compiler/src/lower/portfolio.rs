@@ -289,8 +289,7 @@ fn has_registers_for(schedule: &Schedule, program: &Program) -> bool {
 /// Loads of tiles, or of a value a row or column, inside of a tile's loops.
 fn loads_of_a_step(program: &Program, body: &[Stmt]) -> u32 {
     let of_stmt = |stmt: &Stmt| match stmt {
-        // One tile after another.
-        Stmt::For { body, .. } if body.first() == Some(&Stmt::Locate) => loads_of_a_step(program, body),
+        Stmt::ForUnits(body) => loads_of_a_step(program, body),
         Stmt::For { body, .. } => loads(program, body),
         _ => 0,
     };

@@ -97,7 +97,7 @@ impl Lowering<'_> {
         for (name, ty, arg) in [
             (&parts, ParamType::Int, plan::Arg::Parts),
             (&workspace, ParamType::Workspace, plan::Arg::Workspace),
-            (&arrived, ParamType::Arrivals, plan::Arg::Arrivals),
+            (&arrived, ParamType::Counts, plan::Arg::Arrivals),
         ] {
             self.program.params.push(Param { name: name.clone(), ty, arg });
         }

@@ -17,6 +17,7 @@ pub mod print;
 mod roles;
 pub mod shared;
 mod split;
+mod units;
 
 use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, ReduceOp, TensorId, UnaryOp};
 use crate::plan;
@@ -29,6 +30,7 @@ use layout::{Layout, LayoutId};
 pub use roles::{Alone, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
 use shared::{Shared, SharedId};
 pub use split::{Left, Part, Rejoin, Relative, Split, WholeTiles};
+pub use units::{Queue, Units};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -39,8 +41,8 @@ pub struct Program {
     pub file: String,
     /// Threads that hold tiles; a producer's come on top.
     pub threads: u32,
-    /// Blocks take one tile, or part of one, after another, as many as are resident share all of them.
-    pub persistent: bool,
+    /// Which tiles, or parts of tiles, a block takes.
+    pub units: Units,
     /// Blocks that one multiprocessor is to hold at a time, as far as registers go.
     pub resident: u32,
     /// Where copying has threads of its own.
@@ -76,6 +78,9 @@ pub struct Program {
     pub grid: Vec<GridAxis>,
     /// Where blocks of the grid's two innermost axes are visited in groups: so many along the outer one, or so many clusters.
     pub raster: Option<u32>,
+    /// Where blocks take longer and longer along the last axis: the parameter that says how many of the last ones along the others are visited
+    /// together, the longest first.
+    pub together: Option<String>,
     pub cluster: Option<Cluster>,
     pub layouts: Vec<Layout>,
     pub shared: Vec<Shared>,
@@ -150,9 +155,10 @@ pub enum ParamType {
     Float,
     FastDiv,
     TensorMap,
-    /// `float*`, and a count for each tile.
+    /// `float*`.
     Workspace,
-    Arrivals,
+    /// `unsigned*`: of what has come for each tile, or of units that are taken.
+    Counts,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -387,6 +393,10 @@ pub enum Stmt {
         target: Access,
         side: PanelSide,
     },
+    /// All units of work that are this block's, one after another.
+    ForUnits(Vec<Stmt>),
+    /// Producer: takes the next unit, and passes it to all of the block.
+    TakeUnit,
     /// Which tile, and which part of it, this unit of work is.
     Locate,
     /// What TMA was asked to store has left shared memory.
@@ -493,6 +503,7 @@ impl Stmt {
     pub fn bodies(&self) -> Vec<&[Stmt]> {
         match self {
             Stmt::For { body, .. }
+            | Stmt::ForUnits(body)
             | Stmt::If { body, .. }
             | Stmt::ByColumns { body, .. }
             | Stmt::ByParts { body, .. }
@@ -506,6 +517,7 @@ impl Stmt {
     pub fn bodies_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
         match self {
             Stmt::For { body, .. }
+            | Stmt::ForUnits(body)
             | Stmt::If { body, .. }
             | Stmt::ByColumns { body, .. }
             | Stmt::ByParts { body, .. }

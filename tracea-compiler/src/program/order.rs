@@ -120,6 +120,7 @@ impl Pass<'_> {
                     unroll: *unroll,
                     body: self.walk_loop(body, state),
                 },
+                Stmt::ForUnits(body) => Stmt::ForUnits(self.walk_loop(body, state)),
                 Stmt::Panels { count, registers, body, dealt } => {
                     let body = self.walk_loop(body, state);
                     Stmt::Panels { count: *count, registers: *registers, body, dealt: *dealt }

@@ -100,7 +100,7 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
     stmts
         .iter()
         .map(|stmt| match stmt {
-            Stmt::For { body, .. } => addresses(program, body, true),
+            Stmt::For { body, .. } | Stmt::ForUnits(body) => addresses(program, body, true),
             // Two rows a thread, from one panel to the next.
             Stmt::Panels { .. } => 0,
             Stmt::Load { target, source, .. } if in_loop => row_addresses(program, *target, source),
@@ -175,7 +175,7 @@ impl Values<'_> {
     fn live_before(&self, stmts: &[Stmt], mut live: BTreeSet<VarId>, peak: &mut u32) -> BTreeSet<VarId> {
         for stmt in stmts.iter().rev() {
             match stmt {
-                Stmt::For { body, .. } => {
+                Stmt::For { body, .. } | Stmt::ForUnits(body) => {
                     let mut around = live.clone();
                     loop {
                         let before = self.live_before(body, around.clone(), peak);

@@ -230,6 +230,12 @@ impl Program {
                 Stmt::Stage { value, shared } => {
                     write!(f, "stage {} <- {}", self.shared(*shared).name, self.var(*value).name)?
                 }
+                Stmt::TakeUnit => write!(f, "take unit")?,
+                Stmt::ForUnits(body) => {
+                    writeln!(f, "for unit")?;
+                    self.stmts(f, body, depth + 1)?;
+                    continue;
+                }
                 Stmt::For { var, body, .. } => {
                     writeln!(f, "for {var}")?;
                     self.stmts(f, body, depth + 1)?;

@@ -4,7 +4,7 @@
 //! reads it, and a loop counts as one statement.
 
 use super::effects::effects;
-use super::{Program, Stmt};
+use super::{Program, Queue, Stmt, Units};
 use crate::nest::Dtype;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -114,6 +114,10 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     program.barriers_offset = (total + scratch_bytes).next_multiple_of(8);
     let barriers: u32 = program.rings.iter().map(|ring| 2 * ring.stages * 8).sum();
     program.shared_bytes = if barriers > 0 { program.barriers_offset + barriers } else { total + scratch_bytes };
+    if let Units::Queue(queue) = &mut program.units {
+        queue.offset = program.shared_bytes.next_multiple_of(8);
+        program.shared_bytes = queue.offset + Queue::BYTES;
+    }
 }
 
 fn lives_meet(a: Option<(usize, usize)>, b: Option<(usize, usize)>) -> bool {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use tracea_compiler::nest::{AxisId, AxisKind, Dim, DimId, Extent, Int, IntOp, Nest};
 use tracea_compiler::plan::Arg;
 use tracea_compiler::program::shared::SharedId;
-use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, Program, RingId, Scope, Stmt, Turn};
+use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, Program, RingId, Scope, Stmt, Turn, Units};
 
 /// A stage of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,7 @@ const LOOKED_UP: i64 = 67;
 const SCALAR: i64 = 2;
 /// Of dims that several loops multiply.
 const MOST_WALKED: i64 = 6;
-/// Tiles that a persistent block takes.
+/// Tiles that a block takes.
 const MOST_UNITS: i64 = 3;
 
 /// What all threads do, where they have no roles.
@@ -189,12 +189,25 @@ impl<'a> Role<'a> {
                 let (mut at, until, by) = (self.value(from), self.value(until), self.value(step));
                 while at < until {
                     self.name(var, at);
-                    let leaves = self.run(body) == Flow::Leave;
-                    if leaves && body.first() != Some(&Stmt::Locate) {
+                    if self.run(body) == Flow::Leave {
                         return Flow::Leave;
                     }
                     at += by;
                 }
+            }
+            Stmt::ForUnits(body) => {
+                for unit in 0..self.names["units"] {
+                    self.name("unit", unit);
+                    self.run(body);
+                    if matches!(self.program.units, Units::Queue(_)) && body.last() != Some(&Stmt::TakeUnit) {
+                        let (place, phase) = self.queued(unit);
+                        self.events.extend([Event::AwaitFull(place, phase), Event::Release(place)]);
+                    }
+                }
+            }
+            Stmt::TakeUnit => {
+                let (place, phase) = self.queued(self.names["unit"]);
+                self.events.extend([Event::AwaitEmpty(place, phase ^ 1), Event::Fill(place, Vec::new())]);
             }
             Stmt::If { condition, body } if self.value(condition) != 0 => return self.run(body),
             Stmt::Where { body, otherwise, .. } => {
@@ -260,6 +273,12 @@ impl<'a> Role<'a> {
             _ => {}
         }
         Flow::Next
+    }
+
+    /// The place, and its parity, by which the producer passes the unit after this one: another ring, as it were.
+    fn queued(&self, unit: i64) -> (Slot, i64) {
+        const PLACES: i64 = 2;
+        (Slot { ring: RingId(self.program.rings.len() as u32), stage: unit % PLACES }, unit / PLACES % 2)
     }
 
     fn slot(&self, turn: &Turn) -> Slot {

@@ -19,6 +19,27 @@ __device__ __forceinline__ void dump_bytes(const unsigned char* shared, unsigned
     for (int i = static_cast<int>(threadIdx.x); i < bytes; i += static_cast<int>(blockDim.x)) out[i] = shared[i];
 }
 
+// ---- units of work
+
+// A producer warp and two others take units, and count how often each has been taken by whom. Blocks are done with a unit at different times.
+static __global__ void unit_queue_kernel(unsigned* taken, int units, int* counts) {
+    __shared__ __align__(8) unsigned char shared[40];
+    const UnitQueue queue(shared);
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (threadIdx.x == 0) {
+        queue.init(3);
+        mbarrier_init_fence();
+    }
+    __syncthreads();
+    int done = 0;
+    for (int unit = static_cast<int>(blockIdx.x); unit < units; unit = queue.next(done)) {
+        if (lane_index() == 0) atomicAdd(counts + warp * units + unit, 1);
+        __nanosleep(100 * (unit % 7) * warp);
+        ++done;
+        if (threadIdx.x == 0) queue.take(taken, units, done);
+    }
+}
+
 // ---- products
 
 // A as M x K (or K x M when MN-major), B as N x K (or K x N), C as M x N, all dense. The products begin with acc = 1 when

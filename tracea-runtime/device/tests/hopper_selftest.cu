@@ -18,6 +18,21 @@ double worse(double worst, double error) {
     return std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
 }
 
+// ---- units of work
+
+// Each is taken once by each warp of one block, and the count is 0 again for the next launch.
+void test_unit_queue(int blocks, int units) {
+    Buffer<unsigned> taken(vector<unsigned>{0});
+    bool good = true;
+    for (int launches = 0; launches < 3; ++launches) {
+        Buffer<int> counts(vector<int>(3 * units));
+        launch(unit_queue_kernel, blocks, 96, 0, taken.pointer, units, counts.pointer);
+        for (const int count : counts.read()) good &= count == 1;
+        good &= taken.read()[0] == 0;
+    }
+    check("units from a queue, " + std::to_string(units) + " for " + std::to_string(blocks) + " blocks", good);
+}
+
 // ---- tensor maps, with the 128-byte swizzle
 
 template <class T>
@@ -640,6 +655,10 @@ void time_attention(int heads, int length) {
 
 int main() {
     require(cudaFree(nullptr), "device");
+    test_unit_queue(1, 1);
+    test_unit_queue(1, 9);
+    test_unit_queue(40, 40);
+    test_unit_queue(132, 5000);
     test_wgdots<f16, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256>();
     test_wgdots<bf16, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256>();
     test_wgdots<tf32, 8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256>();

@@ -383,6 +383,14 @@ __global__ void pack_kernel(const float* x, T* out, float* back, int n) {
     }
 }
 
+static __global__ void longest_first_kernel(int rows, int cols, int together, int* row, int* col) {
+    const int n = rows * cols;
+    for (int i = static_cast<int>(threadIdx.x + blockIdx.x * blockDim.x); i < n; i += static_cast<int>(blockDim.x * gridDim.x)) {
+        const BlockPosition at = longest_first(i, rows, cols, together);
+        row[i] = at.row, col[i] = at.col;
+    }
+}
+
 static __global__ void fast_div_kernel(FastDiv d, const int* x, int* quotient, int* remainder, int n) {
     for (int i = static_cast<int>(threadIdx.x + blockIdx.x * blockDim.x); i < n; i += static_cast<int>(blockDim.x * gridDim.x)) {
         d.divmod(x[i], quotient[i], remainder[i]);

@@ -868,6 +868,27 @@ void test_fast_div() {
     check("FastDiv, " + std::to_string(divisors.size()) + " divisors", good);
 }
 
+// ---- the order of blocks
+
+// Each once: by itself, a row goes from its last column to its first; of rows together, all blocks do.
+void test_longest_first(int rows, int cols, int together) {
+    const size_t blocks = static_cast<size_t>(rows) * cols;
+    Buffer<int> row(blocks), col(blocks);
+    launch(longest_first_kernel, 2, 256, 0, rows, cols, together, row.pointer, col.pointer);
+    const vector<int> r = row.read(), c = col.read();
+    vector<int> visits(blocks);
+    bool good = true;
+    const size_t apart = static_cast<size_t>(rows - together) * cols;
+    for (size_t i = 0; i < blocks; ++i) {
+        const bool inside = r[i] >= 0 && r[i] < rows && c[i] >= 0 && c[i] < cols;
+        good &= inside && visits[r[i] * cols + c[i]]++ == 0;
+        const bool goes_on = i % cols > 0 || i > apart;
+        if (i < apart) good &= r[i] == static_cast<int>(i) / cols;
+        if (i > 0 && goes_on) good &= c[i] <= c[i - 1];
+    }
+    check("longest first, " + std::to_string(rows) + " x " + std::to_string(cols) + ", " + std::to_string(together) + " rows together", good);
+}
+
 // ---- copies laid anew
 
 // Elements of a tensor within memory that begins so many elements before it; axes from the outermost, the last stride is 1.
@@ -1044,6 +1065,12 @@ void test_transposed_copies() {
 int main() {
     test_conversions();
     test_fast_div();
+    test_longest_first(1, 1, 1);
+    test_longest_first(1, 7, 1);
+    test_longest_first(9, 5, 1);
+    test_longest_first(9, 5, 4);
+    test_longest_first(9, 5, 9);
+    test_longest_first(300, 1, 264);
     test_realigned_copies();
     test_transposed_copies();
     test_functions();

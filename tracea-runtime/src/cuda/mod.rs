@@ -34,4 +34,4 @@ pub(crate) use memory::CudaBlock;
 pub(crate) use module::{Grid, LoadedKernel, load};
 pub(crate) use room::{MOST_ROOM, Room};
 pub(crate) use timer::Stopwatch;
-pub(crate) use workspace::{MOST_TILES, PARTS_BYTES, Workspace};
+pub(crate) use workspace::{Addresses, MOST_TILES, PARTS_BYTES, Workspace};

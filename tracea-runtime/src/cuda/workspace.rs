@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub(crate) const PARTS_BYTES: u64 = 32 << 20;
 /// Tiles that can be cut into parts at a time: one count of arrivals each.
 pub(crate) const MOST_TILES: u64 = 16384;
+/// Of four bytes: arrivals, and units that are taken. What follows is aligned as TMA wants it.
+const COUNTS: u64 = MOST_TILES + 32;
 
 /// Of one stream, whose launches come one after the other: made by the first that needs it.
 #[derive(Clone, Default)]
@@ -24,14 +26,21 @@ struct Inner {
     rooms: Rooms,
 }
 
+/// Of counts, which are 0 between launches, and of the room for parts.
+pub(crate) struct Addresses {
+    pub arrivals: u64,
+    pub taken: u64,
+    pub parts: u64,
+}
+
 impl Workspace {
-    /// Addresses of the counts, which are 0 between launches, and of the room for parts.
-    pub fn addresses(&self, gpu: &'static Gpu, stream: &Arc<CudaStream>) -> Result<(u64, u64)> {
+    pub fn addresses(&self, gpu: &'static Gpu, stream: &Arc<CudaStream>) -> Result<Addresses> {
         let block = match self.0.block.get() {
             Some(block) => block,
             None => self.make(gpu, stream)?,
         };
-        Ok((block.address(), block.address() + 4 * MOST_TILES))
+        let arrivals = block.address();
+        Ok(Addresses { arrivals, taken: arrivals + 4 * MOST_TILES, parts: arrivals + 4 * COUNTS })
     }
 
     /// Room for copies of so many bytes, while it is held; nothing where there is none.
@@ -44,7 +53,7 @@ impl Workspace {
         if let Some(block) = self.0.block.get() {
             return Ok(block);
         }
-        let counts = 4 * MOST_TILES as usize;
+        let counts = 4 * COUNTS as usize;
         let block = CudaBlock::allocate(gpu, stream, counts + PARTS_BYTES as usize)?;
         // SAFETY: the block begins with the counts, and nothing else knows it yet.
         unsafe { result::memset_d8_async(block.address(), 0, counts, stream.cu_stream()) }

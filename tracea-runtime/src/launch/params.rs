@@ -82,16 +82,19 @@ impl Shares {
     }
 }
 
-/// That, and where parts are left.
+/// That, where blocks leave parts and count, and in which order tiles are visited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     pub shares: Shares,
     pub arrivals: u64,
     pub workspace: u64,
+    /// A count of units that blocks have taken.
+    pub taken: u64,
+    pub rows_together: u32,
 }
 
 impl Cut {
-    pub const WHOLE: Cut = Cut { shares: Shares::WHOLE, arrivals: 0, workspace: 0 };
+    pub const WHOLE: Cut = Cut { shares: Shares::WHOLE, arrivals: 0, workspace: 0, taken: 0, rows_together: 1 };
 }
 
 /// Blocks of columns that threads keep.
@@ -200,7 +203,9 @@ impl Parameters {
             Arg::WholeTiles => self.put(&(cut.shares.whole as i32).to_ne_bytes(), 4),
             Arg::DivideByCutTiles => self.put_fast_div(cut.shares.cut(tile_count(variant, sizes))),
             Arg::Arrivals => self.put(&cut.arrivals.to_ne_bytes(), 8),
+            Arg::Taken => self.put(&cut.taken.to_ne_bytes(), 8),
             Arg::Workspace => self.put(&cut.workspace.to_ne_bytes(), 8),
+            Arg::RowsTogether => self.put(&(cut.rows_together as i32).to_ne_bytes(), 4),
             Arg::KeptColumns => {
                 let block = variant.kept.map_or(0, |kept| kept.columns.block);
                 let columns = kept_blocks(variant, sizes, cut.shares.parts) * block;
@@ -253,8 +258,9 @@ fn alignment(arg: &Arg) -> usize {
     match arg {
         Arg::Pointer(_) | Arg::Stride(..) => 8,
         Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
-        Arg::WindowCorner(..) | Arg::KeptColumns | Arg::Parts | Arg::WholeTiles | Arg::DivideByCutTiles => 4,
-        Arg::Workspace | Arg::Arrivals => 8,
+        Arg::WindowCorner(..) | Arg::RowsTogether | Arg::KeptColumns => 4,
+        Arg::Parts | Arg::WholeTiles | Arg::DivideByCutTiles => 4,
+        Arg::Workspace | Arg::Arrivals | Arg::Taken => 8,
         Arg::TensorMap { .. } | Arg::WindowMap(_) => 64,
     }
 }

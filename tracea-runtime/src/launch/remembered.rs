@@ -147,6 +147,8 @@ mod tests {
                     merged: None,
                     copies: Copies::none(),
                     maps: EncodedMaps::default(),
+                    counts: false,
+                    rows_together: 1,
                 })
             })
             .unwrap()

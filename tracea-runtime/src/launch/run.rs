@@ -10,14 +10,14 @@ use super::copies::{Copies, Replaced};
 use super::copying::Copying;
 use super::joined::joined;
 use super::merged::{Gapless, Merged};
-use super::model::Capacity;
+use super::model::{Capacity, rows_together};
 use super::params::{Cut, Given, Parameters, Shares, shared_bytes, tiles};
 use super::pick::Picked;
 use super::remembered::{self, Asked};
 use super::slot::LoadKey;
 use super::tensor_map::{EncodedMaps, merges, writable};
 use super::window::Windows;
-use crate::cuda::{Checked, Gpu, Grid, LoadedKernel, Room, Specialization, load};
+use crate::cuda::{Addresses, Checked, Gpu, Grid, LoadedKernel, Room, Specialization, load};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::host::{HostArg, HostArray};
@@ -51,6 +51,10 @@ pub(crate) struct Plan {
     /// Of operands, made before the kernel runs.
     pub copies: Copies,
     pub maps: EncodedMaps,
+    /// Whether blocks count the units of work that they take.
+    pub counts: bool,
+    /// [`Arg::RowsTogether`].
+    pub rows_together: u32,
 }
 
 impl Launch<'_> {
@@ -206,6 +210,8 @@ impl Launch<'_> {
             merged,
             copies,
             maps: EncodedMaps::default(),
+            rows_together: rows_together(variant, &sizes, Capacity::of(gpu)),
+            counts: variant.args.iter().any(|arg| matches!(arg, Arg::Taken)),
         })
     }
 
@@ -236,12 +242,12 @@ impl Launch<'_> {
             plan = self.planned(checks, gpu, false)?;
             loaded = self.loaded(checks, &plan, gpu)?;
         }
-        let cut = match (plan.shares.parts, workspace) {
-            (2.., Some(workspace)) => {
-                let (arrivals, workspace) = workspace.addresses(gpu, stream)?;
-                Cut { shares: plan.shares, arrivals, workspace }
+        let cut = match workspace {
+            Some(workspace) if plan.shares.parts > 1 || plan.counts => {
+                let Addresses { arrivals, taken, parts } = workspace.addresses(gpu, stream)?;
+                Cut { shares: plan.shares, arrivals, workspace: parts, taken, rows_together: plan.rows_together }
             }
-            _ => Cut::WHOLE,
+            _ => Cut { rows_together: plan.rows_together, ..Cut::WHOLE },
         };
         let joined = joined(plan.variant, &self.tensors).unwrap_or_else(Replaced::none);
         let given = joined.among(&self.tensors);

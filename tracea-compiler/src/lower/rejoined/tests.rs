@@ -166,20 +166,21 @@ fn keys_of_a_softmax_are_shared_out() {
     }
 }
 
-/// The turn that the first warpgroup has at the end stays with nobody.
+/// Warpgroups take turns from one unit to the next, and the turn that the first one has at the end stays with nobody.
 #[test]
-fn blocks_that_leave_end_their_turns() {
+fn turns_begin_before_the_first_unit_and_end_after_the_last() {
     let schedule = quote!(sm_90a, i = 128, j = 128, stages = 2, consumers = 2);
-    let leaving = |keys: TokenStream| {
+    for keys in [quote!(T), quote!(T.until(count))] {
         let program = program(attention(schedule.clone(), keys));
-        assert!(program.pingpong.is_some());
-        flat(&program.body).into_iter().find_map(|stmt| match stmt {
-            Stmt::JoinParts { leaving, .. } => Some(leaving.contains(&Stmt::PingPong(PingPong::End, 2))),
-            _ => None,
-        })
-    };
-    assert_eq!(leaving(quote!(T.until(count))), Some(true), "a block has one tile");
-    assert_eq!(leaving(quote!(T)), None, "all blocks of a tile go on");
+        let ends = [PingPong::Begin, PingPong::End].map(|step| Stmt::PingPong(step, 2));
+        let body = &program.body;
+        assert!(
+            matches!(&body[..], [begin, Stmt::ForUnits(_), end, ..] if [begin, end] == [&ends[0], &ends[1]]),
+            "{program}"
+        );
+        let parts = flat(body).into_iter().filter(|stmt| matches!(stmt, Stmt::JoinParts { .. }));
+        assert_eq!(parts.count(), 0, "all blocks of a tile go on");
+    }
 }
 
 /// Both roles run over the same steps of a loop that holds the one that the ring feeds.

@@ -4,7 +4,7 @@ use crate::dtype::Dtype;
 use crate::plan::{Arg, Cost, Kept, Relaid, Short, StepCost, TensorDef, Window};
 use crate::tensor::{Layout, RawTensor};
 
-const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10 };
+const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10, l2_bytes: 50 << 20 };
 
 const fn input(name: &'static str, position: usize, dims: &'static [usize]) -> TensorDef {
     TensorDef { name, position, dtype: Some(Dtype::F16), dims, reads: true, writes: false }
@@ -85,6 +85,21 @@ fn blocks_run_in_whole_clusters() {
     assert_eq!([1, 2].map(|cluster| H200.blocks_at_a_time(1, cluster)), [132, 132]);
     assert_eq!(H200.blocks_at_a_time(2, 2), 264);
     assert_eq!(Capacity { multiprocessors: 19, ..H200 }.blocks_at_a_time(1, 2), 18);
+}
+
+/// Two waves of them, as far as L2 holds what they read, and no more than there are.
+#[test]
+fn rows_of_growing_blocks_are_visited_together_at_the_end() {
+    const GRID: &[GridAxis] = &[GridAxis { dims: &[0], block: 1 }, GridAxis { dims: &[1], block: 128 }];
+    let growing = Variant { grid: GRID, ..WIDE };
+    // A step of each row's loop brings 48 KiB.
+    let together = |rows, cols, terms| rows_together(&growing, &Sizes::of(&[rows, cols, terms]), H200);
+    assert_eq!(together(512, 512, 512), 66, "264 blocks, four a row");
+    assert_eq!(together(20, 512, 512), 20);
+    assert_eq!(together(64, 4096, 4096), 9);
+    assert_eq!(together(64, 4096, 64 * 380), 2, "19 MB each");
+    assert_eq!(together(64, 4096, 1 << 20), 1);
+    assert_eq!(together(0, 0, 0), 1);
 }
 
 /// 128 tiles of 64 x 32 and whole sums, or 64 of 64 x 64 and sums that may be cut.
