@@ -174,6 +174,9 @@ fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
     if variant.aligned.is_empty() {
         forms.retain(|form| form.tensors == best);
     }
+    if variant.by_tma {
+        forms.retain(|form| form.tensors != Tensors::Misaligned);
+    }
     if variant.bakes_in_cuts() {
         // Less of the same code.
         forms.push(Form { cut: false, ..form(best) });

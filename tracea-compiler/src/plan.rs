@@ -22,6 +22,8 @@ pub struct Variant {
     pub threads: u32,
     /// Blocks take one tile after another: no more are launched than multiprocessors hold.
     pub persistent: bool,
+    /// TMA makes all copies: operands must be aligned as it wants them, or be copied first.
+    pub by_tma: bool,
     /// May begin before the launch before it has ended: the code waits for that itself.
     pub awaits: bool,
     /// Blocks of a cluster, which the hardware runs side by side; 1 where they have nothing to do with each other. Grids are whole
@@ -142,6 +144,15 @@ pub struct Cost {
     pub steps: Vec<StepCost>,
     /// Operands of products, which TMA brings where there is one and it can; threads copy them otherwise.
     pub fetches: Vec<Fetch>,
+    /// Where a loop ends with the block of a grid's axis.
+    pub growing: Option<Growing>,
+}
+
+/// A loop that takes longer from one block along a grid's axis to the next: it ends where the block does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Growing {
+    pub steps: GridAxis,
+    pub along: GridAxis,
 }
 
 /// One step of a loop over the blocks of these axes.

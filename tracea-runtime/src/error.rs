@@ -74,6 +74,12 @@ pub enum Error {
     NotAlike { schedule: String, tensors: String },
 
     #[error(
+        "schedule `{schedule}` needs the rows of {tensors} to begin at multiples of 16 bytes, or a launch that may copy them -- let the launch \
+         choose its schedule"
+    )]
+    NotAligned { schedule: String, tensors: String },
+
+    #[error(
         "schedule `{schedule}` takes the last axes of {tensors} as one, between which something lies -- let the launch choose its \
          schedule"
     )]

@@ -114,6 +114,8 @@ pub struct Variant {
     pub threads: u32,
     /// Blocks take one tile after another: no more are launched than multiprocessors hold.
     pub persistent: bool,
+    /// TMA makes all copies: operands must be aligned as it wants them, or be copied first.
+    pub by_tma: bool,
     /// May begin before the launch before it has ended: the code waits for that itself.
     pub awaits: bool,
     /// Blocks of a cluster, which the hardware runs side by side; 1 where they have nothing to do with each other. Grids are whole
@@ -173,6 +175,7 @@ impl Variant {
             entry,
             threads,
             persistent: false,
+            by_tma: false,
             awaits: false,
             cluster: 1,
             paired: None,
@@ -180,7 +183,7 @@ impl Variant {
             kept: None,
             split: None,
             grid: &[],
-            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[] },
+            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[], growing: None },
             args: &[],
             aligned: &[],
             columns: &[],
@@ -226,7 +229,7 @@ impl Variant {
 /// The line of a source that device functions replace.
 pub const FUNCTIONS_MARK: &str = "// [device functions]";
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GridAxis {
     /// Product of these dims.
     pub dims: &'static [usize],
@@ -267,6 +270,15 @@ pub struct Cost {
     pub steps: &'static [StepCost],
     /// Operands of products, which TMA brings where there is one and it can; threads copy them otherwise.
     pub fetches: &'static [Fetch],
+    /// Where a loop ends with the block of a grid's axis.
+    pub growing: Option<Growing>,
+}
+
+/// A loop that takes longer from one block along a grid's axis to the next: it ends where the block does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growing {
+    pub steps: GridAxis,
+    pub along: GridAxis,
 }
 
 /// One step of a loop over the blocks of these axes.

@@ -25,6 +25,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         entry: program.entry.clone(),
         threads: program.threads + program.producer.as_ref().map_or(0, |producer| producer.threads),
         persistent: program.units.are_shared_out(),
+        by_tma: program.by_tma,
         awaits: program.producer.is_some(),
         cluster: program.cluster.map_or(1, |cluster| cluster.blocks),
         paired: program.cluster.and_then(|cluster| program.grid.iter().position(|grid| grid.axis == cluster.axis)),

@@ -78,6 +78,11 @@ impl Emitter<'_> {
             Some(alone) if program.cluster.is_some() => {
                 self.block(format!("if (threadIdx.x == THREADS || !{alone})"), &producer.body);
             }
+            Some(alone) if program.by_tma => {
+                self.out.line(format!("static_assert({alone}, \"there are no registers for other copies\");"));
+                self.out.line("if (threadIdx.x != THREADS) return;");
+                self.stmts(&producer.body);
+            }
             Some(alone) => {
                 self.out.line(format!("if constexpr ({alone}) {{"));
                 self.out.indent();

@@ -4,7 +4,7 @@ use super::{private, tensors};
 use crate::ast::{DtypeRef, Kernel, Tile};
 use crate::nest::{Block, Dim, Dtype, InstanceValue, IntOp, Nest, Op, ScalarParam, Stmt, Tensor, TensorId};
 use crate::plan::{
-    Arg, Columns, Cost, GridAxis, Instance, Joined, Kept, Number, Precomputed, Relaid, Split, Variant, Window,
+    Arg, Columns, Cost, GridAxis, Growing, Instance, Joined, Kept, Number, Precomputed, Relaid, Split, Variant, Window,
 };
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -178,6 +178,7 @@ fn variant(variant: &Variant) -> TokenStream {
     let (aligned, merged) = (numbers(&variant.aligned), numbers(&variant.merged));
     let (skewed, cost) = (numbers(&variant.skewed), cost(&variant.cost));
     let (whole_vectors, persistent, awaits) = (variant.whole_vectors, variant.persistent, variant.awaits);
+    let by_tma = variant.by_tma;
     let precomputed = variant.precomputed;
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
@@ -205,6 +206,7 @@ fn variant(variant: &Variant) -> TokenStream {
             entry: #entry,
             threads: #threads,
             persistent: #persistent,
+            by_tma: #by_tma,
             awaits: #awaits,
             cluster: #cluster,
             paired: #paired,
@@ -266,7 +268,15 @@ fn cost(cost: &Cost) -> TokenStream {
             }
         }
     });
-    quote! { #plan::Cost { once: #once, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*] } }
+    let growing = option(cost.growing.as_ref().map(|Growing { steps, along }| {
+        let (steps, along) = (grid_axis(steps), grid_axis(along));
+        quote! { #plan::Growing { steps: #steps, along: #along } }
+    }));
+    quote! {
+        #plan::Cost {
+            once: #once, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*], growing: #growing,
+        }
+    }
 }
 
 fn grid_axis(axis: &GridAxis) -> TokenStream {

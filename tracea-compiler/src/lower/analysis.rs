@@ -206,13 +206,13 @@ pub fn steps_are_alike(block: &Block) -> bool {
     })
 }
 
-/// Whether loops get longer from one block along the axis to the next: then the last ones are best begun first, so that none is long that
-/// runs when most are done.
-pub fn takes_longer_along(block: &Block, axis: AxisId) -> bool {
-    block.stmts.iter().any(|stmt| match stmt {
-        Stmt::Loop(Loop { from: None, until: Some(until), .. }) => grows_along(until, axis),
-        Stmt::Loop(inner) => takes_longer_along(&inner.body, axis),
-        _ => false,
+/// The first loop that gets longer from one block along the axis to the next: then the last blocks are best begun first, so that none is long
+/// that runs when most are done.
+pub fn longer_along(block: &Block, axis: AxisId) -> Option<&Loop> {
+    block.stmts.iter().find_map(|stmt| match stmt {
+        Stmt::Loop(growing @ Loop { from: None, until: Some(until), .. }) if grows_along(until, axis) => Some(growing),
+        Stmt::Loop(inner) => longer_along(&inner.body, axis),
+        _ => None,
     })
 }
 

@@ -204,6 +204,10 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         waits::divide(&program, &mut body);
         let by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
         let alone = program.all_by_tma().map(|condition| Alone { condition, registers: by_tma });
+        program.by_tma = units::leave_no_registers_for_copies(&program, registers.producer);
+        if program.by_tma && (alone.is_none() || !program.windows.is_empty() || !program.columns.is_empty()) {
+            return Err(units::no_registers_for_copies());
+        }
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
         let gathered_at_a_time = if gathered > 1 { rows_at_a_time } else { 2 * rows_at_a_time };
         program.producer = Some(Producer { threads, registers, rows_at_a_time, gathered_at_a_time, alone, body });

@@ -1,6 +1,6 @@
 //! Kernel parameters: pointers, strides, extents, scalars and precomputed divisors, as far as the code reads them.
 
-use super::analysis::{Facts, takes_longer_along};
+use super::analysis::{Facts, longer_along};
 use super::domains::Domains;
 use super::names::Names;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
@@ -19,7 +19,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         .enumerate()
         .filter_map(|(index, _)| schedule.blocks[index].map(|block| (AxisId(index as u32), block)));
     let raster = raster(nest, schedule);
-    let descending = |axis: AxisId| raster.is_none() && takes_longer_along(&nest.body, axis);
+    let descending = |axis: AxisId| raster.is_none() && longer_along(&nest.body, axis).is_some();
     let mut params = all(nest, schedule, names);
     let together = match nest.grid[..] {
         [_, .., last] if descending(last) => {
@@ -37,6 +37,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         file: nest.file.clone(),
         threads: schedule.threads(),
         units: Units::Single,
+        by_tma: false,
         resident: 1,
         producer: None,
         rings: Vec::new(),

@@ -11,6 +11,7 @@
 use super::names::Names;
 use crate::plan::Arg;
 use crate::program::{Param, ParamType, Program, Queue, Stmt, Units};
+use crate::schedule::ScheduleError;
 
 /// Has blocks take units from a queue; these are the bodies of both roles for one unit, the consumers' in the program.
 pub fn queue(program: &mut Program, producer: &mut Vec<Stmt>, names: &mut Names) {
@@ -34,10 +35,23 @@ pub fn queue(program: &mut Program, producer: &mut Vec<Stmt>, names: &mut Names)
     program.units = Units::Queue(Queue { taken, name, done, offset: 0 });
 }
 
+/// Whether a producer that has to take units too has too few registers to copy what TMA does not.
+pub fn leave_no_registers_for_copies(program: &Program, registers: u32) -> bool {
+    const ENOUGH: u32 = 40;
+    matches!(program.units, Units::Queue(_)) && registers < ENOUGH
+}
+
+pub fn no_registers_for_copies() -> ScheduleError {
+    ScheduleError::about(
+        "consumers",
+        "TMA cannot make all copies, and leaves a producer too few registers -- use fewer consumers",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use crate::program::{Program, Queue, Stmt, Units};
-    use crate::testing::{cuda, lines, program};
+    use crate::testing::{cuda, lines, lowered, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -104,5 +118,28 @@ mod tests {
         let place = "longest_first(block, B * H, i_blocks, rows_together);";
         assert_eq!(text.matches(place).count(), 2, "{text}");
         assert!(!cuda(sums(quote!(K.from(i.end())))).contains("longest_first"), "these get shorter");
+    }
+
+    /// A third warpgroup leaves the producer as many registers as TMA needs: no code for other copies, which would spill.
+    #[test]
+    fn units_and_copies_take_more_registers_than_three_warpgroups_leave() {
+        let by_tma = |keys: TokenStream| {
+            let lowered = lowered(quote! {
+                #[schedule(sm_90a, i = 192, j = 128, stages = 2, consumers = 3)]
+                fn f<S: Dim>(
+                    q: &Tensor<f16, (S, Const<64>)>, k: &Tensor<f16, (S, Const<64>)>, v: &Tensor<f16, (S, Const<64>)>,
+                    o: &mut Tensor<f16, (S, Const<64>)>,
+                ) {
+                    tile!(for i in S {
+                        let mut acc = zeros::<f32>((i, ..));
+                        tile!(for j in #keys { acc += dot(dot(q[(i, ..)], k[(j, ..)].t()).exp().to::<f16>(), v[(j, ..)]); });
+                        o[(i, ..)] = acc.to();
+                    });
+                }
+            });
+            lowered.expect("a schedule that fits").program.by_tma
+        };
+        assert!(!by_tma(quote!(S)), "blocks take turns");
+        assert!(by_tma(quote!(S.until(i.end()))));
     }
 }

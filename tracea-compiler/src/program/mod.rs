@@ -43,6 +43,8 @@ pub struct Program {
     pub threads: u32,
     /// Which tiles, or parts of tiles, a block takes.
     pub units: Units,
+    /// The code serves tensors alone of which TMA fills all rings.
+    pub by_tma: bool,
     /// Blocks that one multiprocessor is to hold at a time, as far as registers go.
     pub resident: u32,
     /// Where copying has threads of its own.

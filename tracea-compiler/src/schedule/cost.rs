@@ -6,10 +6,10 @@
 
 use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, choose, cluster, variants};
-use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
+use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, longer_along, mentions};
 use crate::lower::{columns, extent_dims, nest_of, precomputed, shares};
 use crate::nest::{AxisId, AxisKind, Block, DimId, Dtype, Extent, Int, Loop, Nest, Op, Stmt, TensorId, Value, ValueId};
-use crate::plan::{self, Cost, Fetch, GridAxis, StepCost};
+use crate::plan::{self, Cost, Fetch, GridAxis, Growing, StepCost};
 use crate::program::{Major, Program, Short, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
@@ -45,10 +45,18 @@ const MEMORY: u32 = 800;
 const EXCHANGE: u32 = 450;
 
 pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
-    match facts.dots.is_empty() {
+    let cost = match facts.dots.is_empty() {
         true => of_rows(nest, facts, schedule, program),
         false => of_dots(nest, facts, schedule, program),
-    }
+    };
+    Cost { growing: growing(nest, schedule), ..cost }
+}
+
+/// The first loop that ends with a block of the grid.
+fn growing(nest: &Nest, schedule: &Schedule) -> Option<Growing> {
+    let (steps, along) = nest.grid.iter().find_map(|axis| Some((longer_along(&nest.body, *axis)?, *axis)))?;
+    let mut axes = over(nest, schedule, &[steps.axis, along]).into_iter();
+    Some(Growing { steps: axes.next()?, along: axes.next()? })
 }
 
 fn of_dots(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {

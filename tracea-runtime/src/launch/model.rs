@@ -8,8 +8,9 @@ use super::joined::joined;
 use super::merged::{Gapless, Merged};
 use super::params::{Shares, blocks, shared_bytes, tile_count};
 use super::skew::{Skews, are_ragged, has_room};
+use super::tensor_map::merges;
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
-use crate::plan::{Fetch, GridAxis, KernelDef, Precomputed, Split, Variant};
+use crate::plan::{Arg, Fetch, GridAxis, Growing, KernelDef, Precomputed, Split, Variant};
 
 /// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle. Measured with f16 rows aligned to 2 bytes on an
 /// H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3 convolution of 67 channels, two blocks a
@@ -136,6 +137,10 @@ pub(super) fn prediction(
     let with = |copies: &Copies, realigned_to: u32| {
         let realigned = |all: Alignments, copied: Copied| all.realigned(copied.tensor, copied.alignment());
         let alignments = copies.iter().fold(alignments, realigned);
+        let is_copied = |tensor: usize| copies.iter().any(|copied| copied.tensor == tensor);
+        if variant.by_tma && !comes_by_tma(kernel, variant, tensors, &alignments, is_copied) {
+            return None;
+        }
         let cut = cut(variant, sizes, capacity, &alignments, moved);
         let cycles = cut.cycles.saturating_add(copies.cycles(capacity.multiprocessors));
         let cycles = match merged {
@@ -151,11 +156,11 @@ pub(super) fn prediction(
             (_, false) if variant.longest.is_some() => cycles,
             (_, false) => cycles.saturating_mul(FASTER_BY_CHUNKS),
         };
-        Prediction { cycles, realigned_to, ..cut }
+        Some(Prediction { cycles, realigned_to, ..cut })
     };
     if !may_copy {
         let as_given = variant.relaid.is_empty() && !variant.precomputed;
-        return as_given.then(|| with(&Copies::none(), 0));
+        return if as_given { with(&Copies::none(), 0) } else { None };
     }
     let needed = Copies::needed(variant, precomputed, sizes, tensors)?;
     let mut best = with(&needed, 0);
@@ -164,11 +169,34 @@ pub(super) fn prediction(
         let all = needed.with_misaligned(kernel, variant, tensors, &alignments, wanted);
         if all.count() > copied {
             copied = all.count();
-            let realigned = with(&all, wanted);
-            best = if realigned.cycles < best.cycles { realigned } else { best };
+            let ways = best.into_iter().chain(with(&all, wanted));
+            best = ways.reduce(|best, next| if next.cycles < best.cycles { next } else { best });
         }
     }
-    Some(best)
+    best
+}
+
+/// Whether TMA fetches all that the code reads by it.
+fn comes_by_tma(
+    kernel: &KernelDef,
+    variant: &Variant,
+    tensors: &Tensors<'_>,
+    alignments: &Alignments,
+    is_copied: impl Fn(usize) -> bool,
+) -> bool {
+    fetched(kernel, variant).all(|(tensor, merged)| {
+        let merges = is_copied(tensor) || tensors.get(tensor).is_some_and(|raw| merges(raw, merged));
+        merges && alignments.get(tensor) >= TMA_ALIGNMENT
+    })
+}
+
+/// Tensors of which TMA fetches boxes, and how many of their axes count as one for it.
+pub(super) fn fetched(kernel: &KernelDef, variant: &Variant) -> impl Iterator<Item = (usize, usize)> {
+    let is_read = |tensor: usize| kernel.tensors.get(tensor).is_none_or(|def| !def.writes);
+    variant.args.iter().filter_map(move |arg| match *arg {
+        Arg::TensorMap { tensor, merged, .. } if is_read(tensor) => Some((tensor, merged)),
+        _ => None,
+    })
 }
 
 /// In as many parts as serve it best, with operands of these alignments; `moved` are the bytes of all tensors.
@@ -331,16 +359,25 @@ struct Unit {
 
 fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments) -> Unit {
     // Loops are what is cut; what stands outside of them every part does.
-    let steps_of = |over: &[GridAxis]| if over.is_empty() { 1 } else { count(over, sizes).div_ceil(parts) };
+    let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
+    let of_steps = |each: u64, over: &[GridAxis]| {
+        let steps = if over.is_empty() { 1 } else { count(over, sizes).div_ceil(parts) };
+        let all = each.saturating_mul(steps);
+        match (growth, variant.cost.growing) {
+            (Some((walked, whole)), Some(Growing { steps, .. })) if over.contains(&steps) => {
+                (u128::from(all) * u128::from(walked) / u128::from(whole)) as u64
+            }
+            _ => all,
+        }
+    };
     let once = u64::from(variant.cost.once);
     let (mut latency, mut work) = (once, 0u64);
     for step in variant.cost.steps {
-        let steps = steps_of(step.over);
-        latency = latency.saturating_add(u64::from(step.latency).saturating_mul(steps));
-        work = work.saturating_add(u64::from(step.work).saturating_mul(steps));
+        latency = latency.saturating_add(of_steps(step.latency.into(), step.over));
+        work = work.saturating_add(of_steps(step.work.into(), step.over));
     }
     for Fetch { short, over, .. } in variant.cost.fetches {
-        let spared = short.map_or(0, |short| missing(short.axis, u64::from(short.spared), sizes) * steps_of(over));
+        let spared = short.map_or(0, |short| of_steps(missing(short.axis, u64::from(short.spared), sizes), over));
         latency = latency.saturating_sub(spared);
         work = work.saturating_sub(spared);
     }
@@ -351,11 +388,11 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
             (0, alignment) => u64::from(fetch.bytes / alignment) / COPIED_PIECES,
             (element, _) => u64::from(fetch.bytes / element) * SCATTERED_ELEMENT.0 / SCATTERED_ELEMENT.1,
         };
-        copying.saturating_add(each.saturating_mul(steps_of(fetch.over)))
+        copying.saturating_add(of_steps(each, fetch.over))
     });
     let scattered = variant.cost.fetches.iter().filter(|fetch| fetch.scattered > 0).fold(0u64, |all, fetch| {
         let each = u64::from(fetch.bytes / fetch.scattered) * SCATTERED_ELEMENTS.0 / SCATTERED_ELEMENTS.1;
-        all.saturating_add(each.saturating_mul(steps_of(fetch.over)))
+        all.saturating_add(of_steps(each, fetch.over))
     });
     // Their way from L2, where rows that are not whole lines make it longer than the compiler knew.
     let arriving = variant.cost.fetches.iter().fold(0u64, |arriving, fetch| {
@@ -371,19 +408,32 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
             let blocks = if alignment >= TMA_ALIGNMENT { fetch.blocks.max(1) } else { 1 };
             brought(fetch, sizes) / u64::from(blocks) / of(&L2_BYTES)
         };
-        arriving.saturating_add(each.saturating_mul(steps_of(fetch.over)))
+        arriving.saturating_add(of_steps(each, fetch.over))
     });
     // Their way from memory, by rings.
     let coming = match shared_bytes(variant, sizes, parts as u32) {
         room @ 1.. if variant.persistent => variant.cost.fetches.iter().fold(once, |coming, fetch| {
             let each = brought(fetch, sizes) / u64::from(fetch.blocks.max(1)) * UNDER_WAY / u64::from(room);
-            coming.saturating_add(each.saturating_mul(steps_of(fetch.over)))
+            coming.saturating_add(of_steps(each, fetch.over))
         }),
         _ => once,
     };
     let leaving = if variant.split.is_some() && parts > 1 { LEAVING } else { 0 };
     let latency = latency.max(copying).max(once.saturating_add(arriving)).max(coming).saturating_add(leaving);
     Unit { latency, work: work.max(arriving).max(scattered) }
+}
+
+/// Of a loop's steps by all blocks along the axis that it grows along: how many they walk, and how many whole loops would have.
+fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
+    let (all, rows) = (blocks(&steps, sizes), blocks(&along, sizes));
+    let (step, row) = (u64::from(steps.block).max(1), u64::from(along.block).max(1));
+    let end = |at: u64| at.saturating_mul(row).min(sizes.product(along.dims)).div_ceil(step).min(all);
+    // Past so many blocks, one more or less says nothing.
+    const TOLD: u64 = 4096;
+    if rows > TOLD || rows * all == 0 {
+        return (1, 2);
+    }
+    ((1..=rows).map(end).sum(), rows * all)
 }
 
 /// What boxes bring that are no taller than the tensor.

@@ -4,7 +4,7 @@ use super::Launch;
 use super::alignment::Alignments;
 use super::joined::joined;
 use super::merged::Gapless;
-use super::model::{Capacity, Operands, Prediction, prediction};
+use super::model::{Capacity, Operands, Prediction, fetched, prediction};
 use super::params::Shares;
 use super::run::Checks;
 use super::skew::{Skews, has_room};
@@ -84,6 +84,10 @@ impl Launch<'_> {
         let skews = Skews::of(&self.tensors);
         if !skews.serve(variant) {
             return Error::NotAlike { schedule, tensors: names(&mut variant.skewed.iter().copied()) };
+        }
+        if variant.by_tma {
+            let mut tensors = fetched(self.kernel, variant).map(|(tensor, _)| tensor);
+            return Error::NotAligned { schedule, tensors: names(&mut tensors) };
         }
         if joined(variant, &self.tensors).is_none() {
             let tensors = names(&mut variant.joined.iter().map(|joined| joined.tensor));
@@ -320,7 +324,7 @@ mod tests {
         static SCATTERED: Variant = {
             const FETCHES: &[Fetch] =
                 &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: &[] }];
-            let cost = Cost { once: 0, resident: 1, steps: &[], fetches: FETCHES };
+            let cost = Cost { once: 0, resident: 1, steps: &[], fetches: FETCHES, growing: None };
             Variant { cost, ..variant("sm_80", &[]) }
         };
         assert_eq!(

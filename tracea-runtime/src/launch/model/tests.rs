@@ -36,6 +36,7 @@ const WIDE: Variant = Variant {
             Fetch { tensor: 0, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
             Fetch { tensor: 1, bytes: 256 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
         ],
+        growing: None,
     },
     args: &[
         Arg::TensorMap { tensor: 0, merged: 1, boxes: &[128, 64], narrow: false, short: false },
@@ -57,6 +58,7 @@ const SMALL: Variant = Variant {
             Fetch { tensor: 0, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
             Fetch { tensor: 1, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
         ],
+        growing: None,
     },
     ..WIDE
 };
@@ -100,6 +102,30 @@ fn rows_of_growing_blocks_are_visited_together_at_the_end() {
     assert_eq!(together(64, 4096, 64 * 380), 2, "19 MB each");
     assert_eq!(together(64, 4096, 1 << 20), 1);
     assert_eq!(together(0, 0, 0), 1);
+}
+
+/// A loop that ends with its block takes half as long in the mean, and as many steps more as blocks are wider than steps.
+#[test]
+fn loops_that_grow_are_walked_as_far_as_their_blocks_go() {
+    let of = |row: u32, size: usize| {
+        let axis = |block: u32| GridAxis { dims: &[0], block };
+        growth(Growing { steps: axis(128), along: axis(row) }, &Sizes::of(&[size, 0, 0]))
+    };
+    assert_eq!(of(128, 512), (1 + 2 + 3 + 4, 16));
+    assert_eq!(of(192, 512), (2 + 3 + 4, 12));
+    assert_eq!(of(128, 500), (10, 16));
+    assert_eq!(of(64, 200), (1 + 1 + 2 + 2, 8));
+    assert_eq!(of(128, 0), (1, 2));
+    assert_eq!(of(1, 1 << 20), (1, 2), "too many to tell");
+}
+
+/// Code without other copies serves what TMA fetches, or what may be copied to where it does.
+#[test]
+fn what_tma_alone_fetches_is_aligned_or_copied() {
+    let alone = Variant { by_tma: true, ..WIDE };
+    assert!(said(&alone, [512, 512, 512], 0, false).is_some());
+    assert!(said(&alone, [512, 512, 512], 1, false).is_none());
+    assert!(says(&alone, [512, 512, 512], 1, true).realigned_to >= TMA_ALIGNMENT);
 }
 
 /// 128 tiles of 64 x 32 and whole sums, or 64 of 64 x 64 and sums that may be cut.
@@ -159,6 +185,7 @@ const NARROW: Variant = Variant {
         resident: 2,
         steps: &[StepCost { latency: 372, work: 272, over: STEPS }],
         fetches: &[WIDE.cost.fetches[0], Fetch { bytes: 64 * 64 * 2, ..WIDE.cost.fetches[1] }],
+        growing: None,
     },
     ..WIDE
 };
@@ -327,6 +354,7 @@ fn rows_are_walked_from_their_chunks_where_they_are_not_aligned() {
             resident: 8,
             steps: &[StepCost { latency: 600, work: 64, over: STEPS }],
             fetches: &[],
+            growing: None,
         },
         kept: Some(Kept { columns: STEPS[0], block_bytes: 4 << 10, most_blocks: 24 }),
         ..Variant::of_source("rows", "", 128)
@@ -357,6 +385,7 @@ fn few_blocks_that_keep_rows_show_what_they_compute() {
             resident: 8,
             steps: &[StepCost { latency: 1600, work: 900, over: STEPS }],
             fetches: &[],
+            growing: None,
         },
         kept: Some(Kept { columns: STEPS[0], block_bytes: 16 << 10, most_blocks: 14 }),
         skewed: &[0, 1],
@@ -377,7 +406,13 @@ fn fewer_bytes_at_a_time_are_sooner_written() {
     const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 4096 }];
     const FEW: Variant = Variant {
         grid: &[GridAxis { dims: &[0], block: 1 }],
-        cost: Cost { once: 500, resident: 4, steps: &[StepCost { latency: 100, work: 64, over: STEPS }], fetches: &[] },
+        cost: Cost {
+            once: 500,
+            resident: 4,
+            steps: &[StepCost { latency: 100, work: 64, over: STEPS }],
+            fetches: &[],
+            growing: None,
+        },
         longest: Some(GridAxis { dims: &[2], block: 16384 }),
         ..Variant::of_source("rows", "", 256)
     };
