@@ -4,7 +4,7 @@
 use super::choose::{has_chain, loops_over_columns, roles};
 use super::target::Pipeline;
 use super::{Schedule, WARPGROUP, cluster, known_extent, tiled_grid_axes};
-use crate::lower::analysis::{Facts, OperandSource};
+use crate::lower::analysis::{Facts, OperandSource, longer_along, steps_are_alike};
 use crate::lower::columns;
 use crate::lower::merged::merged_axes;
 use crate::lower::skew;
@@ -161,11 +161,13 @@ pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> V
 }
 
 /// The same schedule for three warpgroups a block, where products are other ones' operands: while one multiplies, two work out what to
-/// multiply. A thread's registers are just enough: not where the assembler
-/// unrolls a short loop, or interleaves functions that take many instructions.
+/// multiply. A thread's registers are just enough: not where a loop
+/// ends where a tensor says, where the assembler unrolls a short one, or interleaves functions that take many instructions.
 pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
     const ROWS: u32 = 64;
-    if !has_chain(nest, facts) || schedule.threads() != 2 * WARPGROUP {
+    let known_ends =
+        steps_are_alike(&nest.body) || nest.grid.iter().any(|axis| longer_along(&nest.body, *axis).is_some());
+    if !has_chain(nest, facts) || !known_ends || schedule.threads() != 2 * WARPGROUP {
         return None;
     }
     let short = |op: &Op| match op {
