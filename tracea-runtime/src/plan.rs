@@ -200,6 +200,11 @@ impl Variant {
         }
     }
 
+    /// Whether blocks take units of work from a queue: those that are taken are counted.
+    pub fn counts_units(&self) -> bool {
+        self.args.iter().any(|arg| matches!(arg, Arg::Taken))
+    }
+
     /// Dynamic shared memory of a block that keeps so many blocks of columns.
     pub fn shared_bytes_with(&self, kept_blocks: u32) -> u32 {
         match self.kept {

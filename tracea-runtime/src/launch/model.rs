@@ -229,7 +229,9 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
     if !split.some_whole && tiles >= 2 * at_a_time {
         return whole;
     }
-    let first_cut = [Some(0), (split.some_whole && 0 < full_waves && full_waves < tiles).then_some(full_waves)];
+    // A block that waits for other parts has its next unit already where units come from a queue. That must not be one of theirs.
+    let some_whole = split.some_whole && !(split.shares > 0 && variant.counts_units());
+    let first_cut = [Some(0), (some_whole && 0 < full_waves && full_waves < tiles).then_some(full_waves)];
     let ways = first_cut.into_iter().flatten().flat_map(|first| {
         let cut = tiles - first;
         let room = PARTS_BYTES / (cut.max(1) * u64::from(split.part_bytes)).max(1);

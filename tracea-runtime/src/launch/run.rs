@@ -211,7 +211,7 @@ impl Launch<'_> {
             copies,
             maps: EncodedMaps::default(),
             rows_together: rows_together(variant, &sizes, Capacity::of(gpu)),
-            counts: variant.args.iter().any(|arg| matches!(arg, Arg::Taken)),
+            counts: variant.counts_units(),
         })
     }
 

@@ -104,6 +104,23 @@ fn rows_of_growing_blocks_are_visited_together_at_the_end() {
     assert_eq!(together(0, 0, 0), 1);
 }
 
+/// Blocks that wait for each other's parts have one unit each where units come from a queue.
+#[test]
+fn parts_that_wait_are_all_that_a_queue_has() {
+    const COUNTED: &[Arg] = &[WIDE.args[0], WIDE.args[1], Arg::Taken];
+    let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 4, weighted: false };
+    let turns = Variant { split: Some(split), ..WIDE };
+    let queue = Variant { args: COUNTED, ..turns };
+    // 144 tiles for 132 multiprocessors.
+    let shares = |variant: &Variant| says(variant, [128 * 12, 256 * 12, 16384], 0, false).shares;
+    assert!(shares(&turns).whole == 132 && shares(&turns).parts > 1, "{:?}", shares(&turns));
+    assert_eq!(shares(&queue), Shares::WHOLE);
+    let few = |variant: &Variant| says(variant, [128 * 4, 256 * 4, 16384], 0, false).shares;
+    assert!(few(&queue).whole == 0 && few(&queue).parts > 1);
+    let alone = Variant { split: Some(Split { shares: 0, ..split }), ..queue };
+    assert_eq!(shares(&alone).whole, 132, "who comes last waits for nobody");
+}
+
 /// A loop that ends with its block takes half as long in the mean, and as many steps more as blocks are wider than steps.
 #[test]
 fn loops_that_grow_are_walked_as_far_as_their_blocks_go() {
