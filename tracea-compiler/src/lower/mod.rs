@@ -202,8 +202,8 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             body.clear();
         }
         waits::divide(&program, &mut body);
-        let by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
-        let alone = program.all_by_tma().map(|condition| Alone { condition, registers: by_tma });
+        let registers_by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
+        let alone = program.all_by_tma().map(|condition| Alone { condition, registers: registers_by_tma });
         program.by_tma = units::leave_no_registers_for_copies(&program, registers.producer);
         if program.by_tma && (alone.is_none() || !program.windows.is_empty() || !program.columns.is_empty()) {
             return Err(units::no_registers_for_copies());
