@@ -366,7 +366,7 @@ pub fn subjects() -> Vec<Subject> {
         let (v, v_values) = setting.input::<f16, _>((batch, heads, keys, Const::<64>))?;
         let (slope, slopes) = setting.input::<f32, _>((heads,))?;
         let mut o = setting.output::<f16, _>((batch, heads, queries, Const::<64>))?;
-        let scale = 0.125;
+        let scale = setting.one_of(&[0.125, -0.125, 2.5]);
         visit(attention_alibi(&*q.view()?, &*k.view()?, &*v.view()?, &*slope.view()?, &mut *o.view_mut()?, scale))?;
         Outcome::new(o, move || {
             let (q, k, v) = (merged(q_values), merged(k_values), merged(v_values));
@@ -382,7 +382,7 @@ pub fn subjects() -> Vec<Subject> {
         let (k, k_values) = setting.input::<f16, _>((batch, positions, Const::<64>))?;
         let (v, v_values) = setting.input::<f16, _>((batch, positions, Const::<64>))?;
         let mut o = setting.output::<f16, _>((batch, positions, Const::<64>))?;
-        let scale = 0.125;
+        let scale = setting.one_of(&[0.125, -0.125, 0.0, 2.5]);
         visit(attention_window(&*q.view()?, &*k.view()?, &*v.view()?, &mut *o.view_mut()?, scale, window as i32))?;
         Outcome::new(o, move || {
             let seen = |i: usize, j: usize| j <= i && i - j < window;

@@ -124,6 +124,11 @@ impl<'d> Setting<'d> {
         Ok(self.sizes[..].try_into().map_err(|_| format!("{} sizes, expected {COUNT}", self.sizes.len()))?)
     }
 
+    /// One of several, by the sizes and the placing.
+    pub fn one_of<T: Copy>(&self, choices: &[T]) -> T {
+        choices[self.random.borrow_mut().random_range(0..choices.len())]
+    }
+
     /// Normally distributed.
     pub fn input<T: Number, I: IntoShape>(&self, shape: I) -> Result<(Stored<T, I>, Array), Failed> {
         self.input_in_rows(shape, |_| true)

@@ -148,6 +148,8 @@ struct Form {
     tensors: Tensors,
     /// Whether tiles are cut, where the code may be made for either.
     cut: bool,
+    /// Whether scalars are positive, where the code may be made for either.
+    positive: bool,
 }
 
 /// What the variant is there for, where it keeps its promises.
@@ -163,7 +165,7 @@ fn made_for(variant: &Variant) -> Tensors {
 fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
     let (target, best) = (variant.target, made_for(variant));
     let others = [Tensors::Aligned, Tensors::Misaligned].into_iter().filter(|tensors| *tensors != best);
-    let form = |tensors: Tensors| Form { architecture: target, tensors, cut: true };
+    let form = |tensors: Tensors| Form { architecture: target, tensors, cut: true, positive: true };
     let mut forms: Vec<Form> = std::iter::once(best).chain(others).map(form).collect();
     if target == "sm_80" {
         // Compiled for newer devices too, where the assembler allocates anew.
@@ -180,6 +182,9 @@ fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
     if variant.bakes_in_cuts() {
         // Less of the same code.
         forms.push(Form { cut: false, ..form(best) });
+    }
+    if !variant.positive.is_empty() {
+        forms.push(Form { positive: false, ..form(best) });
     }
     forms
 }
@@ -204,7 +209,7 @@ fn divided(mut forms: Vec<Form>, stood_for: bool, first: bool, has_newer: bool) 
 }
 
 fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, forms: &[Form]) -> Result<(), Failed> {
-    for Form { architecture, tensors, cut } in forms {
+    for Form { architecture, tensors, cut, positive } in forms {
         let mut facts = Specialization::default().cut(*cut);
         for &tensor in variant.aligned {
             let misaligned = match tensors {
@@ -220,6 +225,9 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
         }
         for window in variant.windows {
             facts = facts.windowed(window.tensor, matches!(tensors, Tensors::Windowed | Tensors::Copied));
+        }
+        for &scalar in variant.positive {
+            facts = facts.positive(scalar, *positive);
         }
         let context = |failed: Failed| {
             Failed::from(format!("{architecture}, {tensors:?}: {}", failed.message().unwrap_or_default()))

@@ -384,7 +384,8 @@ fn heads<T: Number, const D: usize>(dtype: &str, kernel: Attention<T, D>, causal
         let (k, k_values) = setting.input::<T, _>((batch, groups, keys, Const::<D>))?;
         let (v, v_values) = setting.input::<T, _>((batch, groups, keys, Const::<D>))?;
         let mut o = setting.output::<T, _>((batch, heads, queries, Const::<D>))?;
-        let scale = 1.0 / (D as f32).sqrt();
+        // Also scores that are alike, that differ by far, and by more than floats beside them.
+        let scale = setting.one_of(&[1.0, 1.0, 20.0, -1.0, 0.0, 1e11]) / (D as f32).sqrt();
         visit(kernel(&*q.view()?, &*k.view()?, &*v.view()?, &mut *o.view_mut()?, scale, causal))?;
         Outcome::new(o, move || -> Vec<Expected> {
             reference::attention(&q_values, &k_values, &v_values, scale.into(), causal, T::ROUNDING)

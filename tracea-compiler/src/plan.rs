@@ -51,6 +51,9 @@ pub struct Variant {
     pub columns: Vec<Columns>,
     /// Whether the end of the last axis counts as an address too.
     pub whole_vectors: bool,
+    /// Scalars of which the source takes as a constant whether they are positive and of ordinary size: `-DTRACEA_POSITIVE_<NAME>=1` says
+    /// so.
+    pub positive: Vec<usize>,
     /// Tensors that the code reads laid anew: the launch copies them first.
     pub relaid: Vec<Relaid>,
     /// Whether the code reads the instance's [`Precomputed`] operands, behind the kernel's own tensors: the launch computes them first.

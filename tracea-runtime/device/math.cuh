@@ -20,6 +20,16 @@ __device__ __forceinline__ float exp2(float x) {
 // |x| * 2^-23. Kernels that take exponentials of whole tiles are bound by them otherwise.
 __device__ __forceinline__ float exp(float x) { return exp2(x * 1.4426950408889634f); }
 
+// How fast differences to x become exponents of two: `most`, between 1 and 2, or less where |x| is 2^24 or more, whose neighbours differ by 2 or
+// more. The product with x stays under 2^25, so that its rounding moves an exponent by no more than 1: no exponential of a difference that
+// is not positive overflows 16 bits, as it would beside masks of -1e9. Slower rates are powers of two, which round nothing.
+__device__ __forceinline__ float exponent_rate(float x, float most) {
+    // 2^(24 - e) of 2^e <= |x| < 2^(e + 1), or what exceeds any positive float as an unsigned number.
+    const unsigned slower = 0x8b000000u - (__float_as_uint(x) & 0x7f800000u);
+    const unsigned rate = __float_as_uint(most);
+    return __uint_as_float(slower < rate ? slower : rate);
+}
+
 __device__ __forceinline__ float log(float x) { return ::logf(x); }
 __device__ __forceinline__ float log2(float x) { return ::log2f(x); }
 __device__ __forceinline__ float sqrt(float x) { return ::sqrtf(x); }

@@ -77,6 +77,15 @@ __device__ __forceinline__ T reduce_lanes(T x) {
     return x;
 }
 
+// Whether the condition holds for any of COUNT registers of any thread of the warp.
+template <int COUNT, class Condition>
+__device__ __forceinline__ bool any_of_warp(Condition condition) {
+    bool any = false;
+#pragma unroll
+    for (int reg = 0; reg < COUNT; ++reg) any |= condition(reg);
+    return __any_sync(0xffffffffu, any);
+}
+
 // ---- a tile → a slice: what a thread holds itself is folded into its share, and shares are spread among the threads that hold
 // the same row or column. Many tiles may be folded before their shares are spread.
 

@@ -143,6 +143,9 @@ pub struct Variant {
     pub columns: &'static [Columns],
     /// Whether the end of the last axis counts as an address too.
     pub whole_vectors: bool,
+    /// Scalars of which the source takes as a constant whether they are positive and of ordinary size: `-DTRACEA_POSITIVE_<NAME>=1` says
+    /// so.
+    pub positive: &'static [usize],
     /// Tensors that the code reads laid anew: the launch copies them first.
     pub relaid: &'static [Relaid],
     /// Whether the code reads the instance's [`Precomputed`] operands: the launch computes them first.
@@ -188,6 +191,7 @@ impl Variant {
             aligned: &[],
             columns: &[],
             whole_vectors: false,
+            positive: &[],
             relaid: &[],
             precomputed: false,
             merged: &[],

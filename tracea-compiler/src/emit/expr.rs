@@ -3,7 +3,7 @@
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, BinaryOp, CompareOp, DimId, Extent, Int, IntOp, Predicate, TensorId, UnaryOp};
 use crate::plan;
-use crate::program::{Domain, Expr, Scalar, VarId, stride_name};
+use crate::program::{Domain, Expr, Scalar, VarId, When, stride_name};
 
 impl Emitter<'_> {
     /// The expression as a value of the type.
@@ -24,7 +24,7 @@ impl Emitter<'_> {
             Expr::Number(_) => Scalar::Float,
             Expr::Int(_) => Scalar::Int,
             Expr::Predicate(_) | Expr::Compare(..) => Scalar::Bool,
-            Expr::Param(at) => match self.nest.scalars[*at].dtype {
+            Expr::Param(at) | Expr::Factor(at, _) => match self.nest.scalars[*at].dtype {
                 crate::nest::Dtype::I32 => Scalar::Int,
                 _ => Scalar::Float,
             },
@@ -38,7 +38,7 @@ impl Emitter<'_> {
                 (a, b) if a == b => a,
                 (a, _) => arithmetic(a),
             },
-            Expr::Call(..) | Expr::Left(..) => Scalar::Float,
+            Expr::Call(..) | Expr::Left(..) | Expr::Rate { .. } => Scalar::Float,
         }
     }
 
@@ -62,6 +62,16 @@ impl Emitter<'_> {
             Expr::Int(int) => self.int(int, domain),
             Expr::Predicate(predicate) => self.predicate(predicate, domain),
             Expr::Param(at) => self.program.names.scalars[*at].clone(),
+            Expr::Factor(at, when) => {
+                let name = &self.program.names.scalars[*at];
+                match when {
+                    When::AtOnce => format!("{} ? 1.0f : {name}", positive(name)),
+                    When::Later => format!("{} ? {name} : 1.0f", positive(name)),
+                }
+            }
+            Expr::Rate { most, of } => {
+                format!("exponent_rate({}, {})", strip(&self.operand_of(of, domain)), float_literal(*most))
+            }
             Expr::Var(id) => self.read(*id, domain),
             Expr::Convert(ty, inner) => self.converted(&Expr::Convert(*ty, inner.clone()), *ty, domain),
             Expr::Unary(op, a) => {
@@ -118,7 +128,7 @@ impl Emitter<'_> {
     fn is_tight(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Number(number) => *number >= 0.0,
-            Expr::Param(_) | Expr::Var(_) | Expr::Call(..) | Expr::Left(..) => true,
+            Expr::Param(_) | Expr::Var(_) | Expr::Call(..) | Expr::Left(..) | Expr::Rate { .. } => true,
             // A conversion that changes nothing leaves its operand's text.
             Expr::Convert(ty, inner) => self.type_of(inner) != *ty || self.is_tight(inner),
             Expr::Unary(op, _) => !matches!(op, UnaryOp::Neg | UnaryOp::Not),
@@ -126,7 +136,7 @@ impl Emitter<'_> {
                 matches!(op, BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow | BinaryOp::Shl | BinaryOp::Shr)
             }
             Expr::Int(int) => matches!(int, Int::Const(_) | Int::Dim(_) | Int::Scalar(_)),
-            Expr::Predicate(_) | Expr::Compare(..) | Expr::Select(..) => false,
+            Expr::Predicate(_) | Expr::Compare(..) | Expr::Select(..) | Expr::Factor(..) => false,
         }
     }
 
@@ -323,6 +333,11 @@ fn strip(text: &str) -> &str {
         }
     }
     inner
+}
+
+/// The constant that says whether a scalar parameter is positive and of ordinary size.
+pub(super) fn positive(scalar: &str) -> String {
+    format!("{}_POSITIVE", scalar.to_uppercase())
 }
 
 fn float_literal(number: f64) -> String {

@@ -1,5 +1,6 @@
 //! What stands before a kernel's statements: constants, layouts, the signature, and which block this is.
 
+use super::expr::positive;
 use super::{Emitter, tile_name};
 use crate::nest::{AxisId, AxisKind, DimId, Extent};
 use crate::program::layout::LayoutKind;
@@ -84,6 +85,13 @@ impl Emitter<'_> {
             // Bytes that the address and every row of the tensor are multiples of; the launch knows them.
             let name = self.nest.tensor(*tensor).name.to_uppercase();
             self.out.line(format!("constexpr int ALIGN_{name} = TRACEA_ALIGN_{name};"));
+        }
+        for scalar in &program.positive {
+            let name = positive(&program.names.scalars[*scalar]);
+            self.out.line(format!(
+                "constexpr bool {name} = TRACEA_POSITIVE_{};",
+                self.nest.scalars[*scalar].name.to_uppercase()
+            ));
         }
         for condition in &program.conditions {
             let all: Vec<String> = condition.all.iter().map(|premise| self.premise(*premise)).collect();
@@ -210,12 +218,19 @@ impl Emitter<'_> {
         }
         match program.units {
             Units::Single => self.locate(),
+            Units::Turns | Units::Queue(_) if self.roles_count_units() => {}
             Units::Turns | Units::Queue(_) => self.units(),
         }
     }
 
+    /// Whether each role counts units for itself: what both know, the assembler keeps through everything that they do, where it needs all
+    /// registers for that.
+    pub(super) fn roles_count_units(&self) -> bool {
+        matches!(self.program.units, Units::Queue(_)) || self.program.pingpong.is_some()
+    }
+
     /// How many units of work there are: tiles, or parts of them.
-    fn units(&mut self) {
+    pub(super) fn units(&mut self) {
         let mut counts: Vec<String> = self.program.cluster.iter().map(|_| "CLUSTER".to_string()).collect();
         counts.extend(self.program.grid.iter().map(|grid| parenthesised(&self.count(grid.axis))));
         let parts = self.program.split.as_ref().map(|split| (split.whole.as_ref(), &split.parts));

@@ -50,6 +50,7 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         args: program.params.iter().map(|param| param.arg.clone()).collect(),
         aligned: program.aligned.iter().map(|tensor| tensor.index()).collect(),
         columns: program.columns.clone(),
+        positive: program.positive.clone(),
         relaid: program.relaid.clone(),
         precomputed: nest.tensors.iter().any(|tensor| tensor.precomputed),
         merged: program.merged.clone(),

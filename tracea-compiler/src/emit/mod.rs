@@ -224,6 +224,9 @@ impl<'a> Emitter<'a> {
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
             Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
             Stmt::ForUnits(body) => {
+                if self.roles_count_units() {
+                    self.units();
+                }
                 let next = match &self.program.units {
                     Units::Queue(Queue { name, done, .. }) => format!("unit = {name}.next({done})"),
                     Units::Single | Units::Turns => "unit += gridDim.x".into(),
@@ -258,6 +261,12 @@ impl<'a> Emitter<'a> {
                 let (side, layout) = (side(*along), &self.program.layout(layout).name);
                 let slots = self.slots_meant();
                 self.out.line(format!("fold_{side}<{op}, {layout}>({}, {}{slots});", value.name, target.name));
+            }
+            Stmt::Vote { name, condition, slice } => {
+                let domain = self.program.var(*slice).domain;
+                let (count, condition) = (self.slots(domain).unwrap_or("1".into()), self.expr(condition, domain));
+                self.out
+                    .line(format!("const bool {name} = any_of_warp<{count}>([&](int reg) {{ return {condition}; }});"));
             }
             Stmt::Spread { op, target, along } => {
                 let (op, target) = (reduce_name(*op), self.program.var(*target));

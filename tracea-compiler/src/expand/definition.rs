@@ -176,6 +176,7 @@ fn variant(variant: &Variant) -> TokenStream {
         (Literal::u32_unsuffixed(variant.cluster), Literal::u32_unsuffixed(variant.max_registers));
     let (grid, args) = (variant.grid.iter().map(grid_axis), variant.args.iter().map(arg));
     let (aligned, merged) = (numbers(&variant.aligned), numbers(&variant.merged));
+    let positive = numbers(&variant.positive);
     let (skewed, cost) = (numbers(&variant.skewed), cost(&variant.cost));
     let (whole_vectors, persistent, awaits) = (variant.whole_vectors, variant.persistent, variant.awaits);
     let by_tma = variant.by_tma;
@@ -219,6 +220,7 @@ fn variant(variant: &Variant) -> TokenStream {
             aligned: #aligned,
             columns: &[#(#columns),*],
             whole_vectors: #whole_vectors,
+            positive: #positive,
             relaid: &[#(#relaid),*],
             precomputed: #precomputed,
             merged: #merged,

@@ -14,6 +14,7 @@ use crate::schedule::{ScheduleError, panel};
 impl Lowering<'_> {
     /// Accumulates a dot onto `target`.
     pub fn dot(&mut self, id: ValueId, target: VarId) -> Result<(), ScheduleError> {
+        self.masked.retain(|(var, ..)| *var != target);
         let Some(dot) = self.facts.dot(id) else {
             return Err(ScheduleError::new("a dot was not analysed -- this is a fault in the compiler"));
         };

@@ -272,25 +272,47 @@ impl Lowering<'_> {
             wanted.slot = Some(IntText::name("slot"));
             ring.push(wanted);
         }
-        let innermost = levels[levels.len() - 1].inner;
+        let mut once = Vec::new();
         let body = |this: &mut Self| {
-            this.coordinates(levels, "step");
+            this.coordinates(levels, IntText::name("step"));
             this.operands.extend(ring.iter().cloned());
-            this.block(&innermost.body)?;
-            this.finish_running(innermost, running)
+            let step = this.product_step(levels, running, &mut once)?;
+            this.out.extend(step);
+            Ok(())
         };
         if ring.is_empty() {
             let body = self.nested(body)?;
+            self.out.extend(once);
             self.out.push(step_loop(steps, body));
             return Ok(());
         }
+        let before = self.out.len();
         self.ahead(stages, steps, |this, step, slot| this.fill(levels, &ring, step, slot), body)?;
+        self.out.splice(before..before, once);
         self.out.push(Stmt::Wait(0));
         Ok(())
     }
 
+    /// What a step does of a loop that brings a dot's operands; what is done once, before the loop, goes to `once`.
+    pub fn product_step(
+        &mut self,
+        levels: &[Level],
+        running: &[VarId],
+        once: &mut Vec<Stmt>,
+    ) -> Result<Vec<Stmt>, ScheduleError> {
+        let (outer, inner) = (levels[0].inner, levels[levels.len() - 1].inner);
+        let step = self.nested(|this| {
+            this.block(&inner.body)?;
+            this.finish_running(inner, running)
+        })?;
+        let step = self.merge_exponents(step);
+        let (before, step) = self.follow_in_leaps(outer, inner, running, step);
+        once.extend(before);
+        Ok(step)
+    }
+
     fn fill(&mut self, levels: &[Level], ring: &[Resident], step: &str, slot: IntText) -> Result<(), ScheduleError> {
-        self.coordinates(levels, step);
+        self.coordinates(levels, IntText::name(step));
         for resident in ring {
             self.copy(resident, Some(slot.clone()));
         }
@@ -298,10 +320,10 @@ impl Lowering<'_> {
     }
 
     /// Takes a step of the joined loop apart into the coordinates of its levels.
-    pub fn coordinates(&mut self, levels: &[Level], step: &str) {
+    pub fn coordinates(&mut self, levels: &[Level], step: IntText) {
         let mut rest = match &self.program.split {
-            Some(split) if split.axis == levels[0].inner.axis => IntText::name(&split.first).plus(IntText::name(step)),
-            _ => IntText::name(step),
+            Some(split) if split.axis == levels[0].inner.axis => IntText::name(&split.first).plus(step),
+            _ => step,
         };
         for (at, level) in levels.iter().enumerate().rev() {
             if at == 0 {

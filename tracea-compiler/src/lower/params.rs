@@ -83,6 +83,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         body: Vec::new(),
         aligned: Vec::new(),
         columns: Vec::new(),
+        positive: Vec::new(),
         whole_vectors: false,
         narrowing: Vec::new(),
         promised_sass: Vec::new(),
@@ -265,6 +266,7 @@ impl Used<'_> {
                     self.text(until);
                 }
                 Stmt::If { condition, .. } => self.text(condition),
+                Stmt::Vote { condition, .. } => self.expr(condition),
                 Stmt::WaitKept { left: value, .. } | Stmt::ClearRows { rows: value, .. } => self.text(value),
                 Stmt::Bulk { copies, .. } => {
                     for copy in copies {
@@ -336,22 +338,12 @@ impl Used<'_> {
         match expr {
             Expr::Int(int) => self.int(int),
             Expr::Predicate(predicate) => self.predicate(predicate),
-            Expr::Param(at) => {
+            Expr::Param(at) | Expr::Factor(at, _) => {
                 self.scalars.insert(*at);
             }
-            Expr::Unary(_, a) | Expr::Convert(_, a) => self.expr(a),
-            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
-                self.expr(a);
-                self.expr(b);
-            }
-            Expr::Select(c, a, b) => {
-                self.expr(c);
-                self.expr(a);
-                self.expr(b);
-            }
-            Expr::Call(_, args) => args.iter().for_each(|arg| self.expr(arg)),
-            Expr::Number(_) | Expr::Var(_) | Expr::Left(..) => {}
+            _ => {}
         }
+        expr.parts().into_iter().for_each(|part| self.expr(part));
     }
 
     fn predicate(&mut self, predicate: &Predicate) {

@@ -8,7 +8,7 @@
 
 use super::Lowering;
 use super::analysis::is_tiled;
-use crate::nest::{AxisId, BinaryOp, Extent, Op, TensorId, UnaryOp, ValueId};
+use crate::nest::{AxisId, BinaryOp, Extent, Op, ReduceOp, TensorId, UnaryOp, ValueId};
 use crate::program::{Access, AccessForm, Identity, Stmt, VarId};
 
 impl Lowering<'_> {
@@ -42,11 +42,11 @@ impl Lowering<'_> {
         self.masked.extend(cols.iter().chain(&source.limits).map(|axis| (target, *axis, Identity::Zero)));
     }
 
-    /// Where a value's own registers have just been filled: what they hold there, if its operands say so. Registers that change later
-    /// otherwise than by being filled again are those of dots and of running values, which this is not for.
+    /// Where a value's own registers have just been filled: what they hold there, if its operands say so. Running values, which change
+    /// otherwise than by being filled again, this is not for.
     pub fn note_computed(&mut self, target: VarId, id: ValueId) {
         let value = self.nest.value(id);
-        if !self.facts.dots.is_empty() || matches!(value.op, Op::Fill(_)) {
+        if matches!(value.op, Op::Fill(_)) {
             return;
         }
         for axis in value.ty.axes.iter().copied().filter(|axis| is_tiled(self.nest, *axis)) {
@@ -78,10 +78,25 @@ impl Lowering<'_> {
             {
                 Some(Identity::Zero)
             }
-            Op::Binary(BinaryOp::Sub, a, b) if self.is_above_neg_infinity(*b) || self.finite.contains_key(b) => {
+            Op::Binary(BinaryOp::Sub, a, b)
+                if self.is_above_neg_infinity(*b)
+                    || self.finite.contains_key(b)
+                    || self.is_as_great_as(*b, *a, axis) =>
+            {
                 held(a).filter(|held| *held == Identity::NegInfinity)
             }
             _ => None,
+        }
+    }
+
+    /// Whether one value is, row by row, no less than any element of the other one: -∞ only where all of these are, so that none of their
+    /// differences to it is a number, and none is needed of what lies past the end.
+    fn is_as_great_as(&self, one: ValueId, other: ValueId, axis: AxisId) -> bool {
+        match self.nest.value(one).op {
+            Op::Broadcast(a) => self.is_as_great_as(a, other, axis),
+            Op::Binary(BinaryOp::Max, a, b) => [a, b].into_iter().any(|side| self.is_as_great_as(side, other, axis)),
+            Op::Reduce(ReduceOp::Max, a, along) => (a, along) == (other, axis),
+            _ => false,
         }
     }
 
@@ -160,8 +175,13 @@ mod tests {
         );
         assert_eq!(
             softmax(open, quote!(exp2())),
+            [of_scores],
+            "of a row of nothing but -∞, no difference to it is a number"
+        );
+        assert_eq!(
+            softmax(quote!(most.max(s.row_max() - 1.0)), quote!(exp2())),
             [of_scores, "mask edge of value_2 with Zero"],
-            "a row of nothing but -∞ has no number to take off"
+            "what is less than some scores may be -∞ where they are numbers"
         );
     }
 

@@ -13,12 +13,22 @@ pub struct Site {
     pub fixed: Vec<Group>,
     /// Filled at each step.
     pub moving: Vec<Group>,
+    /// From the last step to the first.
+    pub backwards: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteKey {
     Loop(AxisId),
     Dot(ValueId),
+}
+
+impl Site {
+    /// Which of so many steps it is the turn of.
+    pub fn step(&self, steps: &str) -> IntText {
+        let step = IntText::name("step");
+        if self.backwards { IntText::name(steps).minus(IntText::Const(1)).minus(step) } else { step }
+    }
 }
 
 /// Operands that share a ring.

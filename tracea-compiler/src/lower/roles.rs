@@ -80,7 +80,7 @@ impl Lowering<'_> {
             }
         };
         self.program.counters.extend(Count::of(&fixed).iter().map(|count| count.counter().to_string()));
-        let mut site = Site { key, fixed, moving };
+        let mut site = Site { key, fixed, moving, backwards: false };
         for Group { operands, count, .. } in &mut site.moving {
             operands.iter_mut().for_each(|operand| operand.slot = Some(count.slot.clone()));
         }
@@ -190,22 +190,25 @@ impl Lowering<'_> {
         let axes: Vec<AxisId> = levels.iter().map(|level| level.inner.axis).collect();
         let innermost = levels[levels.len() - 1].inner;
         let dots = self.dots_in(&innermost.body);
-        let site = self.open_site(SiteKey::Loop(axes[0]), &dots, fed, &axes);
+        let mut site = self.open_site(SiteKey::Loop(axes[0]), &dots, fed, &axes);
+        site.backwards = self.may_run_backwards(levels, &dots);
         self.enter(&site);
         let steps = self.total_steps(levels);
         self.open.push(site.clone());
+        let mut once = Vec::new();
         let body = self.nested(|this| {
             this.out.extend(Count::of(&site.moving).iter().flat_map(Count::position));
-            this.coordinates(levels, "step");
+            this.coordinates(levels, site.step(&steps));
             for group in &site.moving {
                 this.operands.extend(group.operands.iter().cloned());
             }
-            this.block(&innermost.body)?;
-            this.finish_running(innermost, running)?;
+            let step = this.product_step(levels, running, &mut once)?;
+            this.out.extend(step);
             this.out.extend(Count::of(&site.moving).iter().map(Count::advance));
             Ok(())
         })?;
         self.open.pop();
+        self.out.extend(once);
         if let Some(shifted) = self.shifted(&body, &site, &steps, levels) {
             self.out.extend(shifted);
         } else {
@@ -332,7 +335,7 @@ impl Lowering<'_> {
                 let bulk: Vec<_> = site.moving.iter().map(|group| self.bulk_copies(group, &axes)).collect();
                 let body = self.nested(|this| {
                     this.out.extend(Count::of(&site.moving).iter().flat_map(Count::position));
-                    this.coordinates(&bounded, "step");
+                    this.coordinates(&bounded, site.step(&steps));
                     for (group, copies) in site.moving.iter().zip(bulk) {
                         this.fill_group(group, copies);
                     }

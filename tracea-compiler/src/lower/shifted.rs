@@ -6,15 +6,19 @@
 //!     p = …                                      wait for k;  issue s = q · k
 //!     acc = acc * fade              becomes      wait for v;  issue acc += packed · v        of the step before
 //!     wait for v;  acc += p · v                  wait for s;  p = …                          beside that product
-//! }                                              wait for acc;  acc = acc * fade;  pack p
+//! }                                              wait for acc;  pack p;  acc = acc * fade
 //!                                            }
 //!                                            wait for v;  acc += packed · v                  of the last step
 //! ```
 //! The operand that is multiplied a step later comes by a ring that is counted for itself, so that both roles keep their order.
+//!
+//! Where the order of the steps is free and the last one may reach past an axis' end, it comes first: of all steps it is the one that is
+//! there apart, so that the others need not know of the end.
 
 use super::Lowering;
 use super::analysis::OperandSource;
 use super::loops::Level;
+use super::rejoined;
 use super::rings::{Group, Site};
 use super::values::scalar_of;
 use crate::nest::ValueId;
@@ -46,18 +50,24 @@ impl Lowering<'_> {
         !others.is_empty() && computed(last) && self.schedule.stages > 1
     }
 
+    /// Whether the loop that feeds these dots may begin with its last step, and has a reason to: that reaches past the end.
+    pub fn may_run_backwards(&self, levels: &[Level], dots: &[ValueId]) -> bool {
+        let [Level { inner, .. }] = levels else { return false };
+        self.may_be_shifted(dots) && self.partial(inner.axis) && rejoined::find(self.nest, inner, inner).is_some()
+    }
+
     /// The loop over the steps with its last product a step behind, where registers have room for that.
     pub fn shifted(&mut self, body: &[Stmt], site: &Site, steps: &str, levels: &[Level]) -> Option<Vec<Stmt>> {
         let parts = self.parts(body, site)?;
         let declared = self.program.vars.len();
-        let shifted = self.around(parts, steps, levels);
+        let shifted = self.around(parts, steps, levels, site.backwards);
         if shifted.is_none() {
             self.program.vars.truncate(declared);
         }
         shifted
     }
 
-    fn around(&mut self, parts: Parts, steps: &str, levels: &[Level]) -> Option<Vec<Stmt>> {
+    fn around(&mut self, parts: Parts, steps: &str, levels: &[Level], backwards: bool) -> Option<Vec<Stmt>> {
         let Parts { before, behind, scalings, last, value, group, clear } = parts;
         let Operand::Registers { ty, .. } = last.a else { return None };
         let domain = self.program.var(value).domain;
@@ -79,7 +89,12 @@ impl Lowering<'_> {
         let pack = Stmt::Pack { value, operand };
 
         // Of one loop, the last step alone comes to its end.
-        let (mut ends, mut in_loop) = (Vec::new(), clear);
+        let (mut ends, mut in_loop, mut in_first) = (Vec::new(), None, None);
+        if backwards {
+            in_first = clear;
+        } else {
+            in_loop = clear;
+        }
         if let [level] = levels
             && let Some(clear) = in_loop.take()
         {
@@ -92,9 +107,9 @@ impl Lowering<'_> {
 
         let mut first = vec![Stmt::Let { name: "step".into(), value: IntText::Const(0) }];
         first.extend(before.iter().cloned());
-        first.extend(scalings.iter().cloned());
         first.push(pack.clone());
-        first.extend(in_loop.iter().chain(&behind).cloned());
+        first.extend(scalings.iter().cloned());
+        first.extend(in_loop.iter().chain(&in_first).chain(&behind).cloned());
 
         let product = before.iter().rposition(|stmt| matches!(stmt, Stmt::Dot(_)))?;
         let (until, from) = before.split_at(product);
@@ -110,9 +125,12 @@ impl Lowering<'_> {
                 other => other.clone(),
             });
         }
+        if let ([level], true) = (levels, backwards) {
+            step.retain(|stmt| !matches!(stmt, Stmt::MaskEdge { axis, .. } if *axis == level.inner.axis));
+        }
         finish(&mut step);
-        step.extend(scalings);
         step.push(pack);
+        step.extend(scalings);
         step.extend(in_loop.into_iter().chain(behind));
 
         let mut after = ends;
@@ -163,7 +181,16 @@ impl Lowering<'_> {
             Stmt::Dot(dot) => dot == last,
             other => *other == group.count.advance() || group.count.position().contains(other),
         };
-        let scales = |stmt: &Stmt| matches!(stmt, Stmt::Map { target, .. } if *target == last.target);
+        // Also where only some steps do.
+        let scales = |stmt: &Stmt| match stmt {
+            Stmt::If { body, .. } => body.iter().all(|inner| writes(inner) == Some(last.target)),
+            Stmt::Map { target, .. } => *target == last.target,
+            _ => false,
+        };
+        let needed = |stmt: &Stmt| match stmt {
+            Stmt::If { body, .. } => body.iter().flat_map(reads).collect(),
+            other => reads(other),
+        };
         let (mut before, mut behind, mut scalings): (Vec<Stmt>, Vec<Stmt>, Vec<Stmt>) = Default::default();
         for (place, stmt) in body.iter().enumerate() {
             if own(stmt) {
@@ -174,7 +201,7 @@ impl Lowering<'_> {
                 continue;
             }
             // What scales the accumulators stays as it is until they are.
-            let changed = writes(stmt).is_some_and(|var| scalings.iter().any(|scaling| reads(scaling).contains(&var)));
+            let changed = writes(stmt).is_some_and(|var| scalings.iter().any(|scaling| needed(scaling).contains(&var)));
             if mentions(stmt, last.target) || place < at && changed {
                 return None;
             }

@@ -83,7 +83,7 @@ impl Lowering<'_> {
         let steps = self.total_steps(levels);
         let innermost = levels[levels.len() - 1].inner;
         let bring = |this: &mut Self, step: &str, slot: IntText| {
-            this.coordinates(levels, step);
+            this.coordinates(levels, IntText::name(step));
             for stream in streams {
                 let Op::Load { tensor, index } = &this.nest.value(stream.load).op else { continue };
                 let layout = this.program.layout(stream.layout);
@@ -96,7 +96,7 @@ impl Lowering<'_> {
             Ok(())
         };
         self.ahead(stages, steps, bring, |this| {
-            this.coordinates(levels, "step");
+            this.coordinates(levels, IntText::name("step"));
             this.block(&innermost.body)?;
             this.finish_running(innermost, running)
         })

@@ -8,6 +8,7 @@ mod access;
 mod bulk;
 mod dot;
 pub mod effects;
+mod expr;
 mod int_text;
 mod kept;
 pub mod layout;
@@ -20,11 +21,12 @@ mod split;
 mod stmt;
 mod units;
 
-use crate::nest::{AxisId, BinaryOp, CompareOp, Dtype, Int, Predicate, TensorId, UnaryOp};
+use crate::nest::{AxisId, Dtype, TensorId};
 use crate::plan;
 pub use access::{Access, AccessForm, Copy, Held, Parts};
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise, Short};
 pub use dot::{Dot, Major, MathUnit, Operand};
+pub use expr::{Expr, When};
 pub use int_text::{Divisor, IntText};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
@@ -102,6 +104,8 @@ pub struct Program {
     /// Tensors whose alignment is a compile-time constant of the source.
     pub aligned: Vec<TensorId>,
     pub columns: Vec<crate::plan::Columns>,
+    /// Scalars of which the source takes as a constant whether they are positive.
+    pub positive: Vec<usize>,
     /// Alignments count rows' ends too, so that no edge cuts a vector.
     pub whole_vectors: bool,
     /// Tensors whose alignment narrows the vectors of threads' neighbouring columns.
@@ -204,26 +208,6 @@ pub enum Domain {
     Rows(LayoutId),
     Cols(LayoutId),
     Once,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Expr {
-    Number(f64),
-    Int(Int),
-    Predicate(Predicate),
-    /// A scalar parameter, by its position among the kernel's scalars.
-    Param(usize),
-    /// A variable read at the place that the enclosing domain is at: the same slot, or that slot's row or column.
-    Var(VarId),
-    Unary(UnaryOp, Box<Expr>),
-    Binary(BinaryOp, Box<Expr>, Box<Expr>),
-    Compare(CompareOp, Box<Expr>, Box<Expr>),
-    Select(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// Conversion with rounding to the type.
-    Convert(Scalar, Box<Expr>),
-    Call(String, Vec<Expr>),
-    /// What a part has left of a value, at this place in the workspace.
-    Left(Part, u32),
 }
 
 /// A name for each thing in the nest, as emitted code spells it.

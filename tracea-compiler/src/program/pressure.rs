@@ -326,6 +326,7 @@ pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
         Stmt::MaskEdge { target, .. } => {
             vars.insert(*target);
         }
+        Stmt::Vote { condition, .. } => in_expr(condition, &mut vars),
         Stmt::Store { value, .. }
         | Stmt::Reduce { value, .. }
         | Stmt::Exchange { value, .. }
@@ -356,23 +357,10 @@ pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
 }
 
 fn in_expr(expr: &Expr, vars: &mut BTreeSet<VarId>) {
-    match expr {
-        Expr::Var(var) => {
-            vars.insert(*var);
-        }
-        Expr::Unary(_, a) | Expr::Convert(_, a) => in_expr(a, vars),
-        Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => {
-            in_expr(a, vars);
-            in_expr(b, vars);
-        }
-        Expr::Select(c, a, b) => {
-            in_expr(c, vars);
-            in_expr(a, vars);
-            in_expr(b, vars);
-        }
-        Expr::Call(_, args) => args.iter().for_each(|arg| in_expr(arg, vars)),
-        Expr::Number(_) | Expr::Int(_) | Expr::Predicate(_) | Expr::Param(_) | Expr::Left(..) => {}
+    if let Expr::Var(var) = expr {
+        vars.insert(*var);
     }
+    expr.parts().into_iter().for_each(|part| in_expr(part, vars));
 }
 
 #[cfg(test)]

@@ -217,6 +217,7 @@ impl Program {
                 Stmt::Fold { op, value, target, along } => {
                     write!(f, "fold {} = {op:?} of {} along {along:?}", self.var(*target).name, self.var(*value).name)?
                 }
+                Stmt::Vote { name, slice, .. } => write!(f, "vote {name} of {}", self.var(*slice).name)?,
                 Stmt::Spread { op, target, along } => {
                     write!(f, "spread {} ({op:?} along {along:?})", self.var(*target).name)?
                 }

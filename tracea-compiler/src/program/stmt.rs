@@ -202,6 +202,12 @@ pub enum Stmt {
         target: VarId,
         along: Along,
     },
+    /// Whether the condition holds, in any thread of the warp, for any element of the slice: `const bool <name>`.
+    Vote {
+        name: String,
+        condition: Expr,
+        slice: VarId,
+    },
     /// Shares become the result, in all threads that hold it.
     Spread {
         op: ReduceOp,

@@ -18,7 +18,7 @@ pub fn registers(target: &Target) -> u32 {
 /// The same for as many consumers as the schedule has.
 pub fn registers_of(schedule: &Schedule) -> u32 {
     /// What a consumer needs beside its values where the assembler has no room to move them.
-    const OTHERS: u32 = 28;
+    const OTHERS: u32 = 22;
     let most = registers(schedule.target);
     match schedule.target.pipeline {
         Pipeline::WarpRoles if schedule.resident == 1 => most.min(schedule.role_registers().consumer - OTHERS),

@@ -161,8 +161,8 @@ pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> V
 }
 
 /// The same schedule for three warpgroups a block, where products are other ones' operands: while one multiplies, two work out what to
-/// multiply. A thread's registers are just enough: not where a loop
-/// ends where a tensor says, where the assembler unrolls a short one, or interleaves functions that take many instructions.
+/// multiply. A thread's registers are just enough: not where a loop ends where a tensor says, where the assembler unrolls a short one, or
+/// interleaves functions that take many instructions, or elements' places are numbers too.
 pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
     const ROWS: u32 = 64;
     let known_ends =
@@ -170,12 +170,13 @@ pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> O
     if !has_chain(nest, facts) || !known_ends || schedule.threads() != 2 * WARPGROUP {
         return None;
     }
-    let short = |op: &Op| match op {
+    let short = |id: ValueId| match &nest.value(id).op {
+        Op::Int(_) => nest.value(id).ty.axes.is_empty(),
         Op::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Exp | UnaryOp::Exp2),
         Op::Call(..) => false,
         _ => true,
     };
-    if !facts.order.iter().all(|id| short(&nest.value(*id).op)) {
+    if !facts.order.iter().all(|id| short(*id)) {
         return None;
     }
     let mut wide = Schedule { warps: (12, 1), ..schedule.clone() };

@@ -173,6 +173,7 @@ impl<'a> Role<'a> {
                 let value = self.value(value);
                 self.name(name, value);
             }
+            Stmt::Vote { name, .. } => self.name(name, 1),
             Stmt::Copy(copy) => {
                 self.sources.insert(copy.shared, &copy.source.index);
                 let stage = (copy.shared, copy.slot.as_ref().map_or(0, |slot| self.value(slot)));

@@ -693,14 +693,22 @@ struct Floor { __device__ float operator()(float x, float) const { return tracea
 struct Ceil { __device__ float operator()(float x, float) const { return tracea::ceil(x); } };
 struct Round { __device__ float operator()(float x, float) const { return tracea::round(x); } };
 struct Pow { __device__ float operator()(float x, float y) const { return tracea::pow(x, y); } };
+struct ExponentRate { __device__ float operator()(float x, float) const { return tracea::exponent_rate(x, 1.442695f); } };
 struct MinOf { __device__ float operator()(float x, float y) const { return tracea::min(x, y); } };
 struct MaxOf { __device__ float operator()(float x, float y) const { return tracea::max(y, x); } };
+
+// The most, or so much that the product with a finite x stays under 2^25.
+double exponent_rate_of(double x, double) {
+    if (std::isnan(x) || std::isinf(x)) return std::ldexp(1.0, 24 - 128);
+    return std::fabs(x) < std::ldexp(1.0, 24) ? 1.442695f : std::ldexp(1.0, 24 - std::ilogb(x));
+}
 
 void test_functions() {
     // Its error grows with |x|: two units and as many eighths as |x| has.
     test_function("exp, near 0", Exp{}, [](double x, double) { return std::exp(x); }, -8, 8, 12, false);
     test_function("exp", Exp{}, [](double x, double) { return std::exp(x); }, -100, 89, 112, true, true);
     test_function("exp2", Exp2{}, [](double x, double) { return std::exp2(x); }, -130, 128, 4, true, true);
+    test_function("exponent rate", ExponentRate{}, exponent_rate_of, -4e7, 4e7, 0);
     test_function("log", Log{}, [](double x, double) { return std::log(x); }, 0, 10, 2);
     test_function("log2", Log2{}, [](double x, double) { return std::log2(x); }, 0, 10, 2);
     test_function("sqrt", Sqrt{}, [](double x, double) { return std::sqrt(x); }, 0, 1e6, 0.5);

@@ -77,6 +77,10 @@ impl Request {
             let fetched = u8::from(specialization.fetches_windows(tensor));
             options.push(format!("-DTRACEA_WINDOW_{}={fetched}", name(tensor)));
         }
+        for &scalar in variant.positive {
+            let name = kernel.scalars.get(scalar).map_or("", |def| def.name).to_uppercase();
+            options.push(format!("-DTRACEA_POSITIVE_{name}={}", u8::from(specialization.is_positive(scalar))));
+        }
         if variant.bakes_in_cuts() {
             options.push(format!("-DTRACEA_CUT={}", u8::from(specialization.cuts_tiles())));
         }

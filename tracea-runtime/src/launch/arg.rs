@@ -25,6 +25,14 @@ pub(crate) enum Scalar {
     I32(i32),
 }
 
+impl Scalar {
+    /// Whether products with it keep their order, and neither vanish nor overflow where those with one do not by far.
+    pub fn is_ordinary_and_positive(self) -> bool {
+        let ordinary = 2.0f32.powi(-40)..=2.0f32.powi(40);
+        matches!(self, Scalar::F32(value) if ordinary.contains(&value))
+    }
+}
+
 impl<'t> ArgRef<'t> {
     pub fn input<T: Element, S: Shape>(tensor: &'t Tensor<T, S>) -> ArgRef<'t> {
         ArgRef(ArgKind::Tensor(tensor.raw()))

@@ -37,11 +37,11 @@ impl Asked<'_> {
         self.tensors.iter().map(TensorFacts::of)
     }
 
-    /// Floats are only passed on.
-    fn integers(&self) -> impl Iterator<Item = i32> + '_ {
-        self.scalars.iter().filter_map(|scalar| match scalar {
-            Scalar::I32(value) => Some(value),
-            Scalar::F32(_) => None,
+    /// Floats are passed on, but for their sign.
+    fn numbers(&self) -> impl Iterator<Item = i32> + '_ {
+        self.scalars.iter().map(|scalar| match scalar {
+            Scalar::I32(value) => value,
+            Scalar::F32(_) => i32::from(scalar.is_ordinary_and_positive()),
         })
     }
 }
@@ -65,22 +65,22 @@ struct Known {
     schedule: ScheduleChoice,
     may_copy: bool,
     tensors: Vec<TensorFacts>,
-    integers: Vec<i32>,
+    numbers: Vec<i32>,
     plan: Rc<Plan>,
 }
 
 impl Known {
     fn of(asked: &Asked<'_>, plan: Rc<Plan>) -> Known {
         let Asked { gpu, instance, schedule, may_copy, .. } = *asked;
-        let (tensors, integers) = (asked.facts().collect(), asked.integers().collect());
-        Known { gpu, instance, schedule: schedule.clone(), may_copy, tensors, integers, plan }
+        let (tensors, numbers) = (asked.facts().collect(), asked.numbers().collect());
+        Known { gpu, instance, schedule: schedule.clone(), may_copy, tensors, numbers, plan }
     }
 
     fn answers(&self, asked: &Asked<'_>) -> bool {
         std::ptr::eq(self.instance, asked.instance)
             && (self.gpu, self.may_copy, &self.schedule) == (asked.gpu, asked.may_copy, asked.schedule)
             && asked.facts().eq(self.tensors.iter().copied())
-            && asked.integers().eq(self.integers.iter().copied())
+            && asked.numbers().eq(self.numbers.iter().copied())
     }
 }
 
@@ -164,11 +164,8 @@ mod tests {
         assert_eq!(asks(&dense, one, "b", true), 5);
         assert_eq!(asks(&dense, one, "b", false), 6);
         assert_eq!(asks(&tensor(0x1000, &[4, 64], &[64, 1]), Scalar::F32(1.0), "b", false), 7);
-        assert_eq!(
-            asks(&tensor(0x1000, &[4, 64], &[64, 1]), Scalar::F32(2.0), "b", false),
-            7,
-            "floats are only passed on"
-        );
+        assert_eq!(asks(&tensor(0x1000, &[4, 64], &[64, 1]), Scalar::F32(2.0), "b", false), 7, "floats are passed on");
+        assert_eq!(asks(&tensor(0x1000, &[4, 64], &[64, 1]), Scalar::F32(-1.0), "b", false), 8, "but for their sign");
     }
 
     #[test]

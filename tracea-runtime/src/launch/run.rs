@@ -181,6 +181,10 @@ impl Launch<'_> {
                 specialization = specialization.aligned(tensor, alignment.min(of_parts(tensor, raw)));
             }
         }
+        for &scalar in variant.positive {
+            let is_positive = self.scalars.get(scalar).is_some_and(Scalar::is_ordinary_and_positive);
+            specialization = specialization.positive(scalar, is_positive);
+        }
         for arg in variant.args {
             // What no map can say is written by threads, as what is aligned to less.
             if let Arg::TensorMap { tensor, merged, .. } = *arg

@@ -57,8 +57,8 @@ fn the_last_product_runs_beside_the_next_step() {
         "release k_ready",
         "wait for dots, 0 pending",
         "release v_ready",
-        "map acc",
         "pack p_operand <- p",
+        "map acc",
         "if",
         "wait full v_ready",
         "dot acc += p_operand",
@@ -68,7 +68,7 @@ fn the_last_product_runs_beside_the_next_step() {
     assert_eq!(step[..expected.len()], expected);
     let first = &all[at("if")..at("for step")];
     let scaled = first.iter().position(|line| line == "map acc").expect("scaled");
-    assert_eq!(first[scaled + 1], "pack p_operand <- p", "what is there is scaled from the first step on");
+    assert_eq!(first[scaled - 1], "pack p_operand <- p", "what is there is scaled from the first step on");
 }
 
 #[test]
