@@ -24,6 +24,11 @@ pub enum SiteKey {
 }
 
 impl Site {
+    /// What is filled once and that this dot, the last of a step, does not read.
+    pub fn left_early(&self, dot: ValueId) -> impl Iterator<Item = &Group> {
+        self.fixed.iter().filter(move |group| group.last != dot)
+    }
+
     /// Which of so many steps it is the turn of.
     pub fn step(&self, steps: &str) -> IntText {
         let step = IntText::name("step");

@@ -209,15 +209,18 @@ impl Lowering<'_> {
         })?;
         self.open.pop();
         self.out.extend(once);
+        let mut left = site.fixed.clone();
         if let Some(shifted) = self.shifted(&body, &site, &steps, levels) {
             self.out.extend(shifted);
+            left.retain(|group| Some(&group.last) == dots.last());
         } else {
             let body = self.beside_products(&body, &site).unwrap_or(body);
             let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
             self.out.push(step_loop(steps, body));
             self.out.extend(after);
         }
-        self.leave(&site);
+        self.out.extend(left.iter().map(|group| Stmt::Release(group.turn())));
+        self.out.extend(Count::of(&site.fixed).iter().map(Count::advance));
         self.sites.push(site);
         Ok(())
     }

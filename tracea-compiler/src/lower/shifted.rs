@@ -10,7 +10,8 @@
 //!                                            }
 //!                                            wait for v;  acc += packed · v                  of the last step
 //! ```
-//! The operand that is multiplied a step later comes by a ring that is counted for itself, so that both roles keep their order.
+//! The operand that is multiplied a step later comes by a ring that is counted for itself, so that both roles keep their order. What all steps
+//! read, but for that last product, is given back as soon as the last step has read it: the next tile's comes while this one's is finished.
 //!
 //! Where the order of the steps is free and the last one may reach past an axis' end, it comes first: of all steps it is the one that is
 //! there apart, so that the others need not know of the end.
@@ -60,14 +61,14 @@ impl Lowering<'_> {
     pub fn shifted(&mut self, body: &[Stmt], site: &Site, steps: &str, levels: &[Level]) -> Option<Vec<Stmt>> {
         let parts = self.parts(body, site)?;
         let declared = self.program.vars.len();
-        let shifted = self.around(parts, steps, levels, site.backwards);
+        let shifted = self.around(parts, steps, levels, site);
         if shifted.is_none() {
             self.program.vars.truncate(declared);
         }
         shifted
     }
 
-    fn around(&mut self, parts: Parts, steps: &str, levels: &[Level], backwards: bool) -> Option<Vec<Stmt>> {
+    fn around(&mut self, parts: Parts, steps: &str, levels: &[Level], site: &Site) -> Option<Vec<Stmt>> {
         let Parts { before, behind, scalings, last, value, group, clear } = parts;
         let Operand::Registers { ty, .. } = last.a else { return None };
         let domain = self.program.var(value).domain;
@@ -90,7 +91,7 @@ impl Lowering<'_> {
 
         // Of one loop, the last step alone comes to its end.
         let (mut ends, mut in_loop, mut in_first) = (Vec::new(), None, None);
-        if backwards {
+        if site.backwards {
             in_first = clear;
         } else {
             in_loop = clear;
@@ -105,13 +106,24 @@ impl Lowering<'_> {
             ends.push(clear);
         }
 
+        let left_early: Vec<Stmt> = site.left_early(group.last).map(|group| Stmt::Release(group.turn())).collect();
+        let last_step = |until: IntText| Stmt::If {
+            condition: IntText::Less(Box::new(IntText::name(steps)), Box::new(until)),
+            body: left_early.clone(),
+        };
+        let product = before.iter().rposition(|stmt| matches!(stmt, Stmt::Dot(_)))?;
+        let multiplied = before[product..].iter().position(|stmt| matches!(stmt, Stmt::DotWait { .. }))? + product;
+
         let mut first = vec![Stmt::Let { name: "step".into(), value: IntText::Const(0) }];
-        first.extend(before.iter().cloned());
+        first.extend(before[..=multiplied].iter().cloned());
+        if !left_early.is_empty() {
+            first.push(last_step(IntText::Const(2)));
+        }
+        first.extend(before[multiplied + 1..].iter().cloned());
         first.push(pack.clone());
         first.extend(scalings.iter().cloned());
         first.extend(in_loop.iter().chain(&in_first).chain(&behind).cloned());
 
-        let product = before.iter().rposition(|stmt| matches!(stmt, Stmt::Dot(_)))?;
         let (until, from) = before.split_at(product);
         let mut step = until.to_vec();
         let warpgroups = Some(self.schedule.threads() / WARPGROUP).filter(|warpgroups| *warpgroups > 1);
@@ -119,13 +131,16 @@ impl Lowering<'_> {
         step.extend(from.first().cloned());
         issue(&mut step);
         step.extend(warpgroups.map(|warpgroups| Stmt::PingPong(PingPong::Pass, warpgroups)));
-        for stmt in &before[product + 1..] {
+        for (at, stmt) in before.iter().enumerate().skip(product + 1) {
             step.push(match stmt {
                 Stmt::DotWait { pending: 0, results } => Stmt::DotWait { pending: 1, results: results.clone() },
                 other => other.clone(),
             });
+            if at == multiplied && !left_early.is_empty() {
+                step.push(last_step(IntText::name("step").plus(IntText::Const(2))));
+            }
         }
-        if let ([level], true) = (levels, backwards) {
+        if let ([level], true) = (levels, site.backwards) {
             step.retain(|stmt| !matches!(stmt, Stmt::MaskEdge { axis, .. } if *axis == level.inner.axis));
         }
         finish(&mut step);
@@ -138,7 +153,7 @@ impl Lowering<'_> {
         finish(&mut after);
 
         let any = || IntText::Less(Box::new(IntText::Const(0)), Box::new(IntText::name(steps)));
-        let shifted = vec![
+        let mut shifted = vec![
             Stmt::DeclareOperand(operand),
             Stmt::If { condition: any(), body: first },
             Stmt::For {
@@ -151,6 +166,9 @@ impl Lowering<'_> {
             },
             Stmt::If { condition: any(), body: after },
         ];
+        if !left_early.is_empty() {
+            shifted.push(last_step(IntText::Const(1)));
+        }
         let fits = pressure::peak_within(&self.program, &shifted) <= room::registers_of(self.schedule);
         if !fits {
             return None;

@@ -68,6 +68,7 @@ fn steps_that_do_not_leap_pass_nothing_on_and_scale_nothing() {
         .collect();
     let expected = [
         "wait for dots, 1 pending",
+        "if",
         "fold largest = Max of s along Cols",
         "map m_new",
         "vote leaps of largest",

@@ -54,6 +54,8 @@ fn the_last_product_runs_beside_the_next_step() {
         "dot acc += p_operand",
         "ping-pong: Pass",
         "wait for dots, 1 pending",
+        "if",
+        "release q_ready",
         "release k_ready",
         "wait for dots, 0 pending",
         "release v_ready",
@@ -64,6 +66,8 @@ fn the_last_product_runs_beside_the_next_step() {
         "dot acc += p_operand",
         "wait for dots, 0 pending",
         "release v_ready",
+        "if",
+        "release q_ready",
     ];
     assert_eq!(step[..expected.len()], expected);
     let first = &all[at("if")..at("for step")];
