@@ -23,6 +23,9 @@ use std::collections::BTreeSet;
 /// Elements of a thread that share a row's rate and shift, which take five instructions.
 const LEAST_SHARED: u32 = 8;
 
+/// Numbers that others may be multiplied by later: of scalars, launches take the same.
+const ORDINARY: std::ops::RangeInclusive<f64> = 1.0 / (1u64 << 40) as f64..=(1u64 << 40) as f64;
+
 /// A tile whose factor waits.
 struct Waiting {
     tile: VarId,
@@ -90,7 +93,7 @@ impl Lowering<'_> {
 
     fn factor(&self, expr: &Expr) -> Option<Factor> {
         match expr {
-            Expr::Number(number) if *number > 0.0 && number.is_finite() => Some(Factor::Number(*number)),
+            Expr::Number(number) if ORDINARY.contains(number) => Some(Factor::Number(*number)),
             Expr::Param(at) if self.nest.scalars[*at].dtype == Dtype::F32 => Some(Factor::Scalar(*at)),
             _ => None,
         }
