@@ -16,7 +16,7 @@
 
 use super::Lowering;
 use crate::nest::{BinaryOp, Dtype, ReduceOp, UnaryOp};
-use crate::program::pressure::{reads, writes};
+use crate::program::pressure::{mentions, reads, writes};
 use crate::program::{Domain, Expr, Scalar, Stmt, VarId, When};
 use std::collections::BTreeSet;
 
@@ -85,7 +85,7 @@ impl Lowering<'_> {
         let all_can_wait = others.into_iter().all(|(place, stmt)| {
             let touched = mentions(stmt, *target);
             exponents += usize::from(touched && matches!(stmt, Stmt::Map { target: other, .. } if other != target));
-            !touched || place > at && self.can_wait(&step[..place], stmt, *target) || *stmt == Stmt::Declare(*target)
+            !touched || place > at && self.can_wait(&step[..place], stmt, *target)
         });
         (is_tile && all_can_wait && exponents > 0 && !reads(&step[at]).contains(target))
             .then_some(Waiting { tile: *target, factor })
@@ -246,15 +246,6 @@ fn is_rounded(before: &[Stmt], expr: &Expr) -> bool {
 
 fn times(a: Expr, b: Expr) -> Expr {
     Expr::Binary(BinaryOp::Mul, Box::new(a), Box::new(b))
-}
-
-fn mentions(stmt: &Stmt, var: VarId) -> bool {
-    let results = matches!(stmt, Stmt::DotWait { results, .. } if results.contains(&var));
-    *stmt == Stmt::Declare(var)
-        || results
-        || reads(stmt).contains(&var)
-        || writes(stmt) == Some(var)
-        || stmt.bodies().into_iter().flatten().any(|inner| mentions(inner, var))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 use super::Lowering;
 use super::rejoined;
 use crate::nest::{BinaryOp, CompareOp, Loop, ReduceOp, UnaryOp};
-use crate::program::pressure::{reads, writes};
+use crate::program::pressure::{mentions, reads, writes};
 use crate::program::{Along, Domain, Expr, Identity, IntText, Operand, Rejoin, Stmt, VarId};
 use std::collections::BTreeSet;
 
@@ -98,8 +98,8 @@ impl Lowering<'_> {
             }
             _ => None,
         })?;
-        let scaling = match &step[reduction + 1] {
-            Stmt::Map { target, value: Expr::Binary(BinaryOp::Mul, a, _), unless_all: None }
+        let scaling = match step.get(reduction + 1) {
+            Some(Stmt::Map { target, value: Expr::Binary(BinaryOp::Mul, a, _), unless_all: None })
                 if *target == largest && **a == Expr::Var(largest) =>
             {
                 Some(reduction + 1)
@@ -128,14 +128,16 @@ impl Lowering<'_> {
         let Followed { running, next, largest, raise, .. } = *followed;
         let own: BTreeSet<VarId> =
             step.iter().filter_map(|stmt| if let Stmt::Declare(var) = stmt { Some(*var) } else { None }).collect();
-        let (mut follows, mut faded, mut terms) = (BTreeSet::from([next]), BTreeSet::new(), BTreeSet::new());
+        let (mut follows, mut terms) = (BTreeSet::from([next]), BTreeSet::new());
         for (at, stmt) in step.iter().enumerate() {
             let read = reads(stmt);
             if at == raise || at == followed.reduction || followed.scaling == Some(at) {
                 continue;
             }
+            let holds_others = !stmt.bodies().is_empty();
+            let involved = |var: &VarId| mentions(stmt, *var);
             if read.contains(&largest)
-                || stmt.bodies().into_iter().flatten().any(|inner| !reads(inner).is_disjoint(&follows))
+                || holds_others && follows.iter().chain(&terms).chain([&largest, &running]).any(involved)
             {
                 return None;
             }
@@ -152,7 +154,6 @@ impl Lowering<'_> {
                             if is_row && **inner == difference(running, next) =>
                         {
                             followed.fades.push(at);
-                            faded.insert(*target);
                         }
                         _ if is_row && read.is_subset(&follows) => {
                             followed.carried.push(at);

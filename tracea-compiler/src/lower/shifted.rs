@@ -23,7 +23,7 @@ use super::rejoined;
 use super::rings::{Group, Site};
 use super::values::scalar_of;
 use crate::nest::ValueId;
-use crate::program::pressure::{self, reads, writes};
+use crate::program::pressure::{self, mentions, reads, writes};
 use crate::program::{Dot, IntText, MathUnit, Operand, PingPong, Stmt, VarId};
 use crate::schedule::{WARPGROUP, room};
 
@@ -228,12 +228,6 @@ impl Lowering<'_> {
         let waits = before.iter().any(|stmt| matches!(stmt, Stmt::DotWait { pending: 0, .. }));
         waits.then(|| Parts { before, behind, scalings, last: last.clone(), value, group: group.clone(), clear })
     }
-}
-
-fn mentions(stmt: &Stmt, var: VarId) -> bool {
-    reads(stmt).contains(&var)
-        || writes(stmt) == Some(var)
-        || stmt.bodies().into_iter().flatten().any(|inner| mentions(inner, var))
 }
 
 #[cfg(test)]

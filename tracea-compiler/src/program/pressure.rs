@@ -356,6 +356,13 @@ pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
     vars
 }
 
+/// Whether the statement, or any inside of it, reads the variable or gives it a value.
+pub fn mentions(stmt: &Stmt, var: VarId) -> bool {
+    reads(stmt).contains(&var)
+        || writes(stmt) == Some(var)
+        || stmt.bodies().into_iter().flatten().any(|inner| mentions(inner, var))
+}
+
 fn in_expr(expr: &Expr, vars: &mut BTreeSet<VarId>) {
     if let Expr::Var(var) = expr {
         vars.insert(*var);

@@ -4,10 +4,16 @@ use quote::quote;
 
 /// The statements of attention with these weights, what is added to its running sum, and what is stored at its end.
 fn attention(weights: TokenStream, more: TokenStream, stored: TokenStream) -> Vec<String> {
-    attention_on(quote!(sm_90a, i = 128, j = 128, stages = 2, consumers = 2), weights, more, stored)
+    attention_on(quote!(sm_90a, i = 128, j = 128, stages = 2, consumers = 2), weights, more, quote!(), stored)
 }
 
-fn attention_on(schedule: TokenStream, weights: TokenStream, more: TokenStream, stored: TokenStream) -> Vec<String> {
+fn attention_on(
+    schedule: TokenStream,
+    weights: TokenStream,
+    more: TokenStream,
+    within: TokenStream,
+    stored: TokenStream,
+) -> Vec<String> {
     let program = program(quote! {
         #[schedule(#schedule)]
         fn f<S: Dim, T: Dim>(
@@ -23,6 +29,7 @@ fn attention_on(schedule: TokenStream, weights: TokenStream, more: TokenStream, 
                     let m_new = m.max(s.row_max());
                     let p = #weights;
                     let fade = (m - m_new).exp();
+                    #within
                     l = l * fade + p.row_sum() #more;
                     acc = acc * fade + dot(p.to::<f16>(), v[(j, ..)]);
                     m = m_new;
@@ -113,6 +120,9 @@ fn what_else_depends_on_the_extreme_has_it_exactly() {
         0,
         "products may overflow an operand"
     );
+    let schedule = || quote!(sm_90a, i = 128, j = 128, stages = 2, consumers = 2);
+    let stored = attention_on(schedule(), exponentials(), quote!(), quote!(y[i] = fade;), quote!(l));
+    assert_eq!(votes(&stored), 0, "a fade that is stored");
     let masked = quote!((s - m_new).exp().mask(|i, j| j <= i, 0.0));
     assert!(votes(&attention(masked, quote!(), quote!(l))) > 0, "zero is zero");
 }
@@ -121,7 +131,7 @@ fn what_else_depends_on_the_extreme_has_it_exactly() {
 fn rows_that_warps_share_are_followed_closely() {
     let of = |warps: TokenStream| {
         let schedule = quote!(sm_80, i = 64, j = 64, stages = 2, warps = #warps);
-        votes(&attention_on(schedule, exponentials(), quote!(), quote!(l)))
+        votes(&attention_on(schedule, exponentials(), quote!(), quote!(), quote!(l)))
     };
     assert_eq!((of(quote!((4, 1))), of(quote!((2, 2)))), (1, 0));
 }
