@@ -8,7 +8,7 @@ use crate::lower::analysis::{Facts, OperandSource, longer_along, steps_are_alike
 use crate::lower::columns;
 use crate::lower::merged::merged_axes;
 use crate::lower::skew;
-use crate::nest::{AxisId, AxisKind, Extent, Loop, Nest, Op, Stmt, UnaryOp, ValueId};
+use crate::nest::{AxisId, AxisKind, BinaryOp, Extent, Loop, Nest, Op, Stmt, UnaryOp, ValueId};
 
 /// The same kernel with all threads on long rows, where a loop walks through rows: few rows, or rows that are long, would leave too
 /// little under way at a warp a row. Also twice as many threads, and twice as many columns each: where rows are kept, shared memory says how
@@ -172,6 +172,8 @@ pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> O
     }
     let short = |id: ValueId| match &nest.value(id).op {
         Op::Int(_) => nest.value(id).ty.axes.is_empty(),
+        // By a row's or a column's value, tiles are multiplied.
+        Op::Binary(BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow, _, by) => nest.value(*by).ty.axes.len() < 2,
         Op::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Exp | UnaryOp::Exp2),
         Op::Call(..) => false,
         _ => true,

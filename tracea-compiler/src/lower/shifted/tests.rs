@@ -100,7 +100,7 @@ fn too_many_registers_leave_the_order_as_it_is() {
 }
 
 /// The portfolio's schedules of a chain of products whose inner axis has this extent, along which a loop ends where it says.
-fn portfolio(head: TokenStream, until: TokenStream, function: TokenStream) -> Vec<String> {
+fn portfolio(head: TokenStream, until: TokenStream, weights: TokenStream) -> Vec<String> {
     let (nest, _) = testing::nest(quote! {
         fn f<S: Dim, T: Dim>(
             q: &Tensor<f16, (S, Const<#head>)>, k: &Tensor<f16, (T, Const<#head>)>, v: &Tensor<f16, (T, Const<#head>)>,
@@ -108,7 +108,10 @@ fn portfolio(head: TokenStream, until: TokenStream, function: TokenStream) -> Ve
         ) {
             tile!(for i in S {
                 let mut acc = zeros::<f32>((i, ..));
-                tile!(for j in #until { acc += dot(dot(q[(i, ..)], k[(j, ..)].t()).#function().to::<f16>(), v[(j, ..)]); });
+                tile!(for j in #until {
+                    let s = dot(q[(i, ..)], k[(j, ..)].t());
+                    acc += dot((#weights).to::<f16>(), v[(j, ..)]);
+                });
                 o[(i, ..)] = acc.to();
             });
         }
@@ -138,11 +141,12 @@ fn few_registers_copy_few_rows_at_a_time() {
 
 #[test]
 fn three_warpgroups_multiply_where_they_have_registers() {
-    let threes = |head, until, function| {
-        portfolio(head, until, function).iter().filter(|one| one.contains("consumers = 3")).count()
+    let threes = |head, until, weights| {
+        portfolio(head, until, weights).iter().filter(|one| one.contains("consumers = 3")).count()
     };
-    assert_eq!(threes(quote!(64), quote!(T), quote!(exp)), 1);
-    assert_eq!(threes(quote!(128), quote!(T), quote!(exp)), 0, "too many accumulators");
-    assert_eq!(threes(quote!(64), quote!(T.until(i.end())), quote!(exp)), 1);
-    assert_eq!(threes(quote!(64), quote!(T), quote!(tanh)), 0, "a function that branches");
+    assert_eq!(threes(quote!(64), quote!(T), quote!(s.exp())), 1);
+    assert_eq!(threes(quote!(128), quote!(T), quote!(s.exp())), 0, "too many accumulators");
+    assert_eq!(threes(quote!(64), quote!(T.until(i.end())), quote!(s.exp())), 1);
+    assert_eq!(threes(quote!(64), quote!(T), quote!(s.tanh())), 0, "a function that branches");
+    assert_eq!(threes(quote!(64), quote!(T), quote!(s / (s.abs() + 1.0))), 0, "divisions");
 }
