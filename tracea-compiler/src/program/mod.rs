@@ -1,7 +1,7 @@
 //! A lowered kernel: what each block of threads does, statement by statement.
 //!
 //! Every choice (layout, buffer, stage, barrier, instruction kind) stands here in plain data; emitting is transliteration.
-//! Integer expressions are the nest's own ([`Int`]): an axis in them means an element's coordinate, and the statement says
+//! Integer expressions are the nest's own ([`Int`](crate::nest::Int)): an axis in them means an element's coordinate, and the statement says
 //! which registers or rows that coordinate comes from.
 
 mod access;
