@@ -218,15 +218,9 @@ impl Emitter<'_> {
         }
         match program.units {
             Units::Single => self.locate(),
-            Units::Turns | Units::Queue(_) if self.roles_count_units() => {}
+            Units::Turns | Units::Queue(_) if program.roles_count_units => {}
             Units::Turns | Units::Queue(_) => self.units(),
         }
-    }
-
-    /// Whether each role counts units for itself: what both know, the assembler keeps through everything that they do, where it needs all
-    /// registers for that.
-    pub(super) fn roles_count_units(&self) -> bool {
-        matches!(self.program.units, Units::Queue(_)) || self.program.pingpong.is_some()
     }
 
     /// How many units of work there are: tiles, or parts of them.

@@ -224,7 +224,7 @@ impl<'a> Emitter<'a> {
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
             Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
             Stmt::ForUnits(body) => {
-                if self.roles_count_units() {
+                if self.program.roles_count_units {
                     self.units();
                 }
                 let next = match &self.program.units {

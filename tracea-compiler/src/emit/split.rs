@@ -98,15 +98,11 @@ impl Emitter<'_> {
     /// These sums of all parts, one part after the other, each by its weight.
     fn add_weighted(&mut self, relative: &Relative, sums: &[Left]) {
         let Some(Split { parts_here, floats, .. }) = &self.program.split else { return };
-        let Relative { extreme, own, weight, weigh, .. } = relative;
+        let Relative { extreme, own, weight, weigh, slices_at_a_time, .. } = relative;
         sums.iter().for_each(|sum| self.map(sum.var, Expr::Number(0.0)));
-        // Slices leave room for those of several parts on their way, beside two warpgroups' tiles for more.
+        // Slices leave room for those of several parts on their way.
         let is_tile = |sum: &Left| matches!(self.program.var(sum.var).domain, Domain::Tile(_));
-        let at_a_time = match self.program.threads {
-            _ if sums.iter().any(is_tile) => 1,
-            ..=256 => 4,
-            _ => 2,
-        };
+        let at_a_time = if sums.iter().any(is_tile) { 1 } else { *slices_at_a_time };
         self.out.line(format!("#pragma unroll {at_a_time}"));
         self.out.line(format!("for (int p = 0; p < {parts_here}; ++p) {{"));
         self.out.indent();

@@ -175,6 +175,8 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         } else if !program.rings.is_empty() {
             units::queue(&mut program, &mut body, &mut producing.names);
         }
+        // What both roles know, the assembler keeps through everything that they do, where it needs all registers for that.
+        program.roles_count_units = matches!(program.units, Units::Queue(_)) || program.pingpong.is_some();
         if program.units.are_shared_out() {
             body = vec![for_units(body)];
             let unit = std::mem::take(&mut program.body);

@@ -18,6 +18,7 @@ use crate::program::layout::LayoutKind;
 use crate::program::{
     Domain, IntText, Left, Param, ParamType, Part, Rejoin, Relative, Scalar, Split, Stmt, VarId, WholeTiles,
 };
+use crate::schedule::WARPGROUP;
 
 /// Parts of a tile: adding up many takes longer than they save.
 const MOST_OF_TILES: u32 = 16;
@@ -225,7 +226,10 @@ impl Lowering<'_> {
                 var
             });
             let weigh = self.weight(fade, own, all.var);
-            found.push(((fade, extreme), Relative { extreme: all, own, weight, weigh, sums: vec![*sum] }));
+            // Beside three warpgroups' tiles there is room for fewer.
+            let slices_at_a_time = if self.program.threads > 2 * WARPGROUP { 2 } else { 4 };
+            let sums = vec![*sum];
+            found.push(((fade, extreme), Relative { extreme: all, own, weight, weigh, sums, slices_at_a_time }));
         }
         found.into_iter().map(|(_, relative)| relative).collect()
     }

@@ -47,6 +47,8 @@ pub struct Program {
     pub threads: u32,
     /// Which tiles, or parts of tiles, a block takes.
     pub units: Units,
+    /// Each role works out for itself how many units there are.
+    pub roles_count_units: bool,
     /// The code serves tensors alone of which TMA fills all rings.
     pub by_tma: bool,
     /// Blocks that one multiprocessor is to hold at a time, as far as registers go.

@@ -60,6 +60,8 @@ pub struct Relative {
     pub weight: VarId,
     pub weigh: Expr,
     pub sums: Vec<Left>,
+    /// Parts of which slices are read at a time.
+    pub slices_at_a_time: u32,
 }
 
 /// Names: the parameters that say how many of the first tiles are whole, and divide by how many are cut; and what a block has to do.
