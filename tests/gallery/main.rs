@@ -8,6 +8,7 @@
 mod attention;
 mod attention_backward;
 mod batched;
+mod both_ways;
 mod broadcast;
 #[path = "../kernels/case.rs"]
 mod case;
@@ -73,6 +74,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(attention::subjects());
     all.extend(attention_backward::subjects());
     all.extend(batched::subjects());
+    all.extend(both_ways::subjects());
     all.extend(broadcast::subjects());
     all.extend(columns::subjects());
     all.extend(channels_apart::subjects());

@@ -25,7 +25,8 @@
 //! - `overlap` lets products run on while the next operands are awaited, `shifted` while the next step works out what to multiply;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `clusters` finds the tiles that neighbouring blocks fetch for each other;
-//! - `dots`, `stores` place products and results, `epilogue` the tiles that results take in on their way out;
+//! - `dots`, `stores` place products and results, `epilogue` the tiles that results take in on their way out, and `sent` waits until a
+//!   result has left the place that the next one is written to;
 //! - `crate::program::shared` and `crate::program::order` then lay out shared memory and place barriers and fences.
 
 mod access;
@@ -61,6 +62,7 @@ mod relative;
 mod rings;
 mod roles;
 mod selects;
+mod sent;
 mod separable;
 pub mod shares;
 mod shifted;
@@ -191,6 +193,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             program.body.insert(0, Stmt::PingPong(PingPong::Begin, warpgroups));
             program.body.push(Stmt::PingPong(PingPong::End, warpgroups));
         }
+        sent::await_panels(&mut program);
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);
         }

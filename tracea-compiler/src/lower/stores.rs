@@ -211,13 +211,8 @@ impl Lowering<'_> {
         let Some(store) = bulk else { return self.out.extend([write, by_threads]) };
         let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());
         let condition = self.program.require(&name, vec![Premise::Aligned(tensor)]);
-        let wait = vec![Stmt::AwaitPanel { staging }];
         let send = vec![Stmt::SendPanel { staging, store, side }];
-        self.out.extend([
-            Stmt::Where { condition, body: wait, otherwise: Vec::new() },
-            write,
-            Stmt::Where { condition, body: send, otherwise: vec![by_threads] },
-        ]);
+        self.out.extend([write, Stmt::Where { condition, body: send, otherwise: vec![by_threads] }]);
     }
 
     /// Storing rounds to the tensor's dtype, so the value before that conversion serves.
