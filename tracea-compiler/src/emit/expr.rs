@@ -225,7 +225,10 @@ impl Emitter<'_> {
             Int::BlockEnd(axis) => {
                 format!("min({} + {}, {})", self.start(*axis), self.block_name(*axis), self.limit(*axis))
             }
-            Int::Element(tensor, index) => self.element(*tensor, index, coordinate, flat),
+            Int::Element(tensor, index) => match self.numbers.iter().rev().find(|(number, _)| number == int) {
+                Some((_, name)) => name.clone(),
+                None => self.element(*tensor, index, coordinate, flat),
+            },
             Int::Binary(op, a, b) => {
                 let inner = |int: &Int| {
                     let text = self.int_with(int, coordinate, flat);
@@ -269,6 +272,17 @@ impl Emitter<'_> {
             Int::Scalar(_) | Int::Element(..) | Int::Binary(IntOp::Sub, ..) => false,
             Int::Binary(IntOp::Max, a, b) => self.never_negative(a) || self.never_negative(b),
             Int::Binary(_, a, b) => all(a, b),
+        }
+    }
+
+    /// How a number comes by its name.
+    pub fn looked_up(&self, number: &Int) -> String {
+        let coordinate = |axis| self.coordinate(axis, Domain::Once);
+        match number {
+            Int::Element(tensor, index) => {
+                self.element(*tensor, index, &coordinate, &|axis, part| self.flat_part(axis, part, &coordinate(axis)))
+            }
+            other => self.int(other, Domain::Once),
         }
     }
 
@@ -508,7 +522,7 @@ mod tests {
         let by_tile = "element_or_zero(ids, i * ids_stride0 + 2, is_inside(i, M) && is_inside(2, M)) - 1;";
         assert!(text(quote!(M)).contains(by_tile), "{}", text(quote!(M)));
         // A scalar loop stays inside.
-        let one_by_one = "element_or_zero(ids, i * ids_stride0 + 2, is_inside(2, M)) - 1;";
+        let one_by_one = "= element_or_zero(ids, i * ids_stride0 + 2, is_inside(2, M));";
         assert!(text(quote!(each(M))).contains(one_by_one), "{}", text(quote!(each(M))));
     }
 }

@@ -18,7 +18,7 @@ mod whole_rows;
 mod writer;
 
 use self::skew::Walked;
-use crate::nest::{AxisId, Dtype, Nest, ReduceOp, TensorId};
+use crate::nest::{AxisId, Dtype, Int, Nest, ReduceOp, TensorId};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::shared::{Shared, SharedId};
@@ -38,6 +38,7 @@ pub fn emit(nest: &Nest, program: &Program) -> String {
         part: None,
         some_panels: None,
         columns: None,
+        numbers: Vec::new(),
         from_begin: None,
     };
     emitter.source();
@@ -54,6 +55,8 @@ struct Emitter<'a> {
     some_panels: Option<String>,
     /// Inside a step along skewed rows, what it calls the columns that exist.
     columns: Option<(AxisId, String)>,
+    /// Numbers that have been looked up, innermost last, and what they are called.
+    numbers: Vec<(Int, String)>,
     /// An axis along which rows are told by their begin, rather than from a block's first column on.
     from_begin: Option<AxisId>,
 }
@@ -107,9 +110,11 @@ impl<'a> Emitter<'a> {
     }
 
     fn stmts(&mut self, stmts: &[Stmt]) {
+        let outside = self.numbers.len();
         for stmt in stmts {
             self.stmt(stmt);
         }
+        self.numbers.truncate(outside);
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
@@ -134,6 +139,10 @@ impl<'a> Emitter<'a> {
                 }
             }
             Stmt::Let { name, value } => self.out.line(format!("const int {name} = {};", self.int_text(value))),
+            Stmt::LookUp { name, number } => {
+                self.out.line(format!("const int {name} = {};", self.looked_up(number)));
+                self.numbers.push((number.clone(), name.clone()));
+            }
             Stmt::Map { target, value, unless_all } => {
                 let var = self.program.var(*target);
                 let text = self.converted(value, var.ty, var.domain);

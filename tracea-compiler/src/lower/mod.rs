@@ -11,6 +11,7 @@
 //! - `shares` leaves running results with threads until a loop ends;
 //! - `exponents` makes a multiplication and an addition of a scaled score that is an exponent;
 //! - `leaps` lets running extremes be followed in leaps;
+//! - `looked_up` asks once for a number that decides which rows there are, or where they end;
 //! - `past_end` knows what registers hold past an axis' end, which reductions must not see;
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `merged` finds axes that the launch may walk as one;
@@ -47,6 +48,7 @@ pub mod flat_sums;
 mod held_rows;
 mod kept;
 mod leaps;
+mod looked_up;
 mod loops;
 pub mod merged;
 mod names;
@@ -240,6 +242,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     if role == Role::Consumer {
         program.resident = schedule.resident;
     }
+    looked_up::name_numbers(nest, &mut program, &mut lowering.names);
     params::prune(nest, &mut program);
     shared::plan(&mut program, scratch);
     order::place(&mut program);

@@ -196,19 +196,20 @@ struct Used<'a> {
     tensors: BTreeSet<TensorId>,
     scalars: BTreeSet<usize>,
     names: BTreeSet<String>,
+    numbers: Vec<Int>,
+}
+
+/// The numbers that statements look up, those first that others are looked up by.
+pub fn numbers(nest: &Nest, dim_names: &[String], body: &[Stmt]) -> Vec<Int> {
+    let mut used = Used::new(nest, dim_names);
+    used.stmts(body);
+    used.numbers
 }
 
 /// Drops the parameters that no statement reads.
 pub fn prune(nest: &Nest, program: &mut Program) {
     let dim_names = program.names.dims.clone();
-    let mut used = Used {
-        nest,
-        dim_names: &dim_names,
-        dims: BTreeSet::new(),
-        tensors: BTreeSet::new(),
-        scalars: BTreeSet::new(),
-        names: BTreeSet::new(),
-    };
+    let mut used = Used::new(nest, &dim_names);
     // Blocks are counted from the extents of the grid's axes.
     for axis in &nest.grid {
         used.extent(*axis);
@@ -237,11 +238,24 @@ pub fn prune(nest: &Nest, program: &mut Program) {
     });
 }
 
-impl Used<'_> {
+impl<'a> Used<'a> {
+    fn new(nest: &'a Nest, dim_names: &'a [String]) -> Used<'a> {
+        Used {
+            nest,
+            dim_names,
+            dims: BTreeSet::new(),
+            tensors: BTreeSet::new(),
+            scalars: BTreeSet::new(),
+            names: BTreeSet::new(),
+            numbers: Vec::new(),
+        }
+    }
+
     fn stmts(&mut self, body: &[Stmt]) {
         for stmt in body {
             match stmt {
                 Stmt::Let { value, .. } => self.text(value),
+                Stmt::LookUp { number, .. } => self.int(number),
                 Stmt::Map { value, unless_all, .. } => {
                     self.expr(value);
                     unless_all.iter().for_each(|predicate| self.predicate(predicate));
@@ -386,6 +400,9 @@ impl Used<'_> {
             }
         }
         int.parts().into_iter().for_each(|part| self.int(part));
+        if matches!(int, Int::Element(..)) && !self.numbers.contains(int) {
+            self.numbers.push(int.clone());
+        }
     }
 
     fn text(&mut self, text: &IntText) {

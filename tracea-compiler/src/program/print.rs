@@ -88,6 +88,7 @@ impl Program {
                     write!(f, "declare {}: {:?} over {}", var.name, var.ty, self.domain(var.domain))?
                 }
                 Stmt::Let { name, .. } => write!(f, "let {name}")?,
+                Stmt::LookUp { name, .. } => write!(f, "look up {name}")?,
                 Stmt::Map { target, unless_all, .. } => {
                     let split = if unless_all.is_some() { " where the block needs it" } else { "" };
                     write!(f, "map {}{split}", self.var(*target).name)?

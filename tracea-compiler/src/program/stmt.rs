@@ -5,7 +5,7 @@ use super::shared::SharedId;
 use super::{
     Access, BulkCopy, BulkStore, ConditionId, Copy, Dot, Expr, IntText, Kept, Left, PingPong, Relative, Turn, VarId,
 };
-use crate::nest::{AxisId, Predicate, ReduceOp, TensorId};
+use crate::nest::{AxisId, Int, Predicate, ReduceOp, TensorId};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stmt {
@@ -23,6 +23,11 @@ pub enum Stmt {
     Let {
         name: String,
         value: IntText,
+    },
+    /// `const int <name> = <number>;` for a number of a tensor's, which what follows in this body calls so.
+    LookUp {
+        name: String,
+        number: Int,
     },
     /// For each register of the target's domain: `target = value`, where the condition holds.
     Map {
