@@ -511,6 +511,17 @@ mod tests {
     }
 
     #[test]
+    fn one_reciprocal_of_a_scalar_serves_a_tile() {
+        let text = cuda(quote! {
+            #[schedule(sm_80, i = 256)]
+            fn f<N: Dim>(x: &Tensor<f32, (N,)>, y: &mut Tensor<f32, (N,)>, z: &mut Tensor<f32, (N,)>, s: f32) {
+                tile!(for i in N { y[i] = x[i] / s; z[i] = s / x[i]; });
+            }
+        });
+        assert!(text.contains("= x_tile[reg] * recip(s);") && text.contains("= s / x_tile_2[reg];"), "{text}");
+    }
+
+    #[test]
     fn a_number_that_is_looked_up_is_read_where_the_tensor_has_it() {
         let text = |rows: TokenStream| {
             cuda(quote! {

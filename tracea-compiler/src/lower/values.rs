@@ -151,6 +151,11 @@ impl Lowering<'_> {
                 let (a, inverse) = (self.expr(*a, domain)?, self.inverse(*b, domain)?);
                 Expr::Binary(BinaryOp::Mul, boxed(a), boxed(Expr::Var(inverse)))
             }
+            // One reciprocal serves all elements.
+            Op::Binary(BinaryOp::Div, a, b) if dtype == Dtype::F32 && self.is_scalar(*b, domain) => {
+                let (a, b) = (self.expr(*a, domain)?, self.expr(*b, domain)?);
+                Expr::Binary(BinaryOp::Mul, boxed(a), boxed(Expr::Unary(UnaryOp::Recip, boxed(b))))
+            }
             Op::Binary(op, a, b) => {
                 let finite = self.finite.get(b).filter(|_| *op == BinaryOp::Sub).copied();
                 let a = self.expr(*a, domain)?;
@@ -183,6 +188,15 @@ impl Lowering<'_> {
             }
         };
         Ok(expr)
+    }
+
+    /// Whether it is a number of the launch's that a tile's elements share.
+    fn is_scalar(&self, id: ValueId, domain: Domain) -> bool {
+        match self.nest.value(id).op {
+            Op::Scalar(_) => matches!(domain, Domain::Tile(_)),
+            Op::Transpose(inner) | Op::Broadcast(inner) => self.is_scalar(inner, domain),
+            _ => false,
+        }
     }
 
     /// Whether a tile's elements share values of this one.
