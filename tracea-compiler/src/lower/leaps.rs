@@ -12,11 +12,11 @@
 //!                                               m = m_new
 //! ```
 //! What is relative to an extreme is a multiple of it, whichever it is, so that any number will do from which the terms are not too far: where
-//! the extreme itself is read by nobody after the loop. After a few steps leaps are rare; then no step passes anything between threads, nor
+//! nobody can tell after the loop which it was (`invariance`). After a few steps leaps are rare; then no step passes anything between threads, nor
 //! touches what it has accumulated. What follows from the extreme alone, such as a rate of exponents, is carried along.
 
 use super::Lowering;
-use super::rejoined;
+use super::{invariance, rejoined};
 use crate::nest::{BinaryOp, CompareOp, Loop, ReduceOp, UnaryOp};
 use crate::program::pressure::{mentions, reads, writes};
 use crate::program::{Along, Domain, Expr, Identity, IntText, Operand, Rejoin, Stmt, VarId};
@@ -61,8 +61,8 @@ impl Lowering<'_> {
             .collect();
         extremes.dedup();
         for at in extremes {
-            let unread = self.facts.uses[outer.carried[at].result.index()].is_empty();
-            if let Some(followed) = self.followed(&step, running[at]).filter(|_| unread) {
+            let is_hidden = invariance::holds(self.nest, outer, innermost, at);
+            if let Some(followed) = self.followed(&step, running[at]).filter(|_| is_hidden) {
                 let (more, rewritten) = self.leaping(followed, step);
                 before.extend(more);
                 step = rewritten;

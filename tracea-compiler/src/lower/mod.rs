@@ -10,7 +10,7 @@
 //! - `values` turns element-wise work into loops over registers, `reductions` and `selects` what is not element by element;
 //! - `shares` leaves running results with threads until a loop ends;
 //! - `exponents` makes a multiplication and an addition of a scaled score that is an exponent;
-//! - `leaps` lets running extremes be followed in leaps;
+//! - `leaps` lets running extremes be followed in leaps, where `invariance` says that nobody can tell;
 //! - `looked_up` asks once for a number that decides which rows there are, or where they end;
 //! - `past_end` knows what registers hold past an axis' end, which reductions must not see;
 //! - `kept` finds rows that several loops read, which threads then keep;
@@ -46,6 +46,7 @@ mod epilogue;
 mod exponents;
 pub mod flat_sums;
 mod held_rows;
+mod invariance;
 mod kept;
 mod leaps;
 mod looked_up;
@@ -301,6 +302,8 @@ struct Lowering<'a> {
     shares: Vec<shares::Placed>,
     /// Next values of extremes that have seen only a part of what makes them finite.
     bounded: BTreeSet<ValueId>,
+    /// Results of running extremes that nobody can tell from others.
+    hidden: BTreeSet<ValueId>,
     /// What takes the place of an extreme that may be infinite.
     finite: BTreeMap<ValueId, VarId>,
     /// Names of the first coordinate, and the one past the last, of this block's part of a loop without dots.
@@ -347,6 +350,7 @@ impl<'a> Lowering<'a> {
             masked: Vec::new(),
             shares: Vec::new(),
             bounded: BTreeSet::new(),
+            hidden: BTreeSet::new(),
             finite: BTreeMap::new(),
             split_range: None,
             kept_values: Vec::new(),

@@ -14,18 +14,24 @@ use crate::nest::{BinaryOp, Block, Carried, Dtype, Loop, Nest, Op, ReduceOp, Stm
 use crate::program::Rejoin;
 use std::collections::BTreeSet;
 
-/// For each value that the outermost of loops carries that hold nothing but the next.
+/// How parts of the outermost of loops are put together that hold nothing but the next, where each may begin as the whole does.
+pub fn of_parts(nest: &Nest, outer: &Loop, innermost: &Loop) -> Option<Vec<Rejoin>> {
+    let ways = find(nest, outer, innermost)?;
+    let may_start = ways.iter().zip(&outer.carried).all(|(way, first)| {
+        // What is added counts once; the greatest and the least value may begin with the same one in each part.
+        let is_sum = !matches!(way, Rejoin::Reduced(ReduceOp::Max | ReduceOp::Min));
+        !is_sum || matches!(nest.value(first.init).op, Op::Fill(0.0))
+    });
+    may_start.then_some(ways)
+}
+
+/// For each value that the loops carry, whatever it begins with.
 pub fn find(nest: &Nest, outer: &Loop, innermost: &Loop) -> Option<Vec<Rejoin>> {
     let heads = innermost.carried.iter().map(|carried| carried.head).collect();
     let carried = Carries { nest, innermost, dependent: dependent(nest, &innermost.body, heads) };
-    let found = innermost.carried.iter().zip(&outer.carried).map(|(inner, first)| {
-        let way = carried.way(inner)?;
-        // What is added counts once; the greatest and the least value may begin with the same one in each part.
-        let is_sum = !matches!(way, Rejoin::Reduced(ReduceOp::Max | ReduceOp::Min));
-        let may_start = !is_sum || matches!(nest.value(first.init).op, Op::Fill(0.0));
-        (may_start && nest.value(inner.head).ty.dtype == Dtype::F32).then_some(way)
-    });
-    found.collect()
+    let is_float = |inner: &&Carried| nest.value(inner.head).ty.dtype == Dtype::F32;
+    let found = innermost.carried.iter().map(|inner| Some(inner).filter(is_float).and_then(|inner| carried.way(inner)));
+    found.collect::<Option<Vec<_>>>().filter(|found| found.len() == outer.carried.len())
 }
 
 /// All values of a loop's body that depend on these.

@@ -6,7 +6,7 @@
 //! ```
 //! What is relative to one extreme becomes relative to another one, where it is multiplied by the exponential of their difference.
 
-use super::Lowering;
+use super::{Lowering, invariance};
 use crate::nest::{BinaryOp, Carried, CompareOp, Loop, Nest, Op, UnaryOp, ValueId};
 use crate::program::{Expr, Rejoin, Scalar, VarId};
 use crate::schedule::ScheduleError;
@@ -16,7 +16,7 @@ pub struct Exponential {
     function: UnaryOp,
     pub from: ValueId,
     pub to: ValueId,
-    scale: Option<ValueId>,
+    pub scale: Option<ValueId>,
     /// The difference, scaled, and the exponential itself.
     pub places: [ValueId; 3],
 }
@@ -35,6 +35,10 @@ impl Exponential {
         Some(Exponential { function, from, to, scale, places: [difference, scaled, id] })
     }
 
+    pub fn is_of_two(&self) -> bool {
+        self.function == UnaryOp::Exp2
+    }
+
     /// Whether both are the same function of a difference.
     pub fn is_like(&self, nest: &Nest, other: &Exponential) -> bool {
         let scale = |exponential: &Exponential| exponential.scale.map(|scale| &nest.value(scale).op);
@@ -48,6 +52,9 @@ impl Lowering<'_> {
         let Some(split) = self.program.split.as_ref().filter(|split| split.axis == outer.axis) else { return };
         for way in split.ways.clone() {
             let Rejoin::Relative { extreme, .. } = way else { continue };
+            if invariance::holds(self.nest, outer, innermost, extreme) {
+                self.hidden.insert(outer.carried[extreme].result);
+            }
             if self.finite_start(outer, &outer.carried[extreme]).is_none() {
                 self.bounded.insert(innermost.carried[extreme].next);
             }
@@ -55,13 +62,13 @@ impl Lowering<'_> {
     }
 
     /// Where an extreme of a part of a loop may begin instead of with infinity, so that differences to it are none of infinities: where
-    /// nothing but sums that are relative to it depends on it.
+    /// nobody can tell from what sums relative to it have become.
     pub fn finite_start(&self, outer: &Loop, carried: &Carried) -> Option<f64> {
         let split = self.program.split.as_ref().filter(|split| split.axis == outer.axis)?;
         let at = outer.carried.iter().position(|other| other == carried)?;
         let relative = split.ways.iter().any(|way| matches!(way, Rejoin::Relative { extreme, .. } if *extreme == at));
         let Op::Fill(first) = self.nest.value(carried.init).op else { return None };
-        let inside = relative && first.is_infinite() && self.facts.uses[carried.result.index()].is_empty();
+        let inside = relative && first.is_infinite() && self.hidden.contains(&carried.result);
         inside.then(|| if first < 0.0 { f64::from(f32::MIN) } else { f64::from(f32::MAX) })
     }
 

@@ -41,7 +41,7 @@ pub fn find(nest: &Nest) -> Option<(&Loop, Vec<Rejoin>)> {
     if before.into_iter().any(|stmt| matches!(stmt, NestStmt::Store { .. })) {
         return None;
     }
-    rejoined::find(nest, outer, innermost).map(|ways| (outer, ways))
+    rejoined::of_parts(nest, outer, innermost).map(|ways| (outer, ways))
 }
 
 fn stores(block: &Block) -> bool {
