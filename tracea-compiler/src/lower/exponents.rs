@@ -26,16 +26,19 @@ const LEAST_SHARED: u32 = 8;
 /// Numbers that others may be multiplied by later: of scalars, launches take the same.
 const ORDINARY: std::ops::RangeInclusive<f64> = 1.0 / (1u64 << 40) as f64..=(1u64 << 40) as f64;
 
-/// A tile whose factor waits.
+/// A tile whose factors wait, and what they multiply.
 struct Waiting {
     tile: VarId,
-    factor: Factor,
+    multiplied: Expr,
+    factors: Vec<Factor>,
 }
 
+/// A number of ordinary size, or a scalar of the launch's, or its reciprocal.
 #[derive(Clone, Copy)]
 enum Factor {
     Number(f64),
     Scalar(usize),
+    Inverse(usize),
 }
 
 /// `exp((from - to) * scale)` of a tile and a row's or a column's value.
@@ -74,11 +77,12 @@ impl Lowering<'_> {
 
     /// The tile that the statement fills with a multiple of another one, where nothing needs the factor that could not do without it.
     fn waiting(&self, step: &[Stmt], at: usize) -> Option<Waiting> {
-        let Stmt::Map { target, value: Expr::Binary(BinaryOp::Mul, a, b), unless_all: None } = &step[at] else {
+        let Stmt::Map { target, value: value @ Expr::Binary(BinaryOp::Mul, ..), unless_all: None } = &step[at] else {
             return None;
         };
         let var = self.program.var(*target);
-        let factor = [a, b].into_iter().find_map(|side| self.factor(side))?;
+        let mut factors = Vec::new();
+        let multiplied = self.without_factors(value, &mut factors).filter(|_| !factors.is_empty())?;
         let is_tile = matches!((var.domain, var.ty), (Domain::Tile(_), Scalar::Float));
         let mut exponents = 0;
         let others = step.iter().enumerate().filter(|(place, _)| *place != at);
@@ -87,15 +91,36 @@ impl Lowering<'_> {
             exponents += usize::from(touched && matches!(stmt, Stmt::Map { target: other, .. } if other != target));
             !touched || place > at && self.can_wait(&step[..place], stmt, *target)
         });
-        (is_tile && all_can_wait && exponents > 0 && !reads(&step[at]).contains(target))
-            .then_some(Waiting { tile: *target, factor })
+        (is_tile && all_can_wait && exponents > 0 && !reads(&step[at]).contains(target)).then_some(Waiting {
+            tile: *target,
+            multiplied,
+            factors,
+        })
     }
 
     fn factor(&self, expr: &Expr) -> Option<Factor> {
+        let scalar = |at: &usize| Some(*at).filter(|at| self.nest.scalars[*at].dtype == Dtype::F32);
         match expr {
             Expr::Number(number) if ORDINARY.contains(number) => Some(Factor::Number(*number)),
-            Expr::Param(at) if self.nest.scalars[*at].dtype == Dtype::F32 => Some(Factor::Scalar(*at)),
+            Expr::Param(at) => scalar(at).map(Factor::Scalar),
+            Expr::Unary(UnaryOp::Recip, inner) => match &**inner {
+                Expr::Param(at) => scalar(at).map(Factor::Inverse),
+                _ => None,
+            },
             _ => None,
+        }
+    }
+
+    /// What of a product is no factor, if anything is.
+    fn without_factors(&self, expr: &Expr, factors: &mut Vec<Factor>) -> Option<Expr> {
+        if let Some(factor) = self.factor(expr) {
+            factors.push(factor);
+            return None;
+        }
+        let Expr::Binary(BinaryOp::Mul, a, b) = expr else { return Some(expr.clone()) };
+        match (self.without_factors(a, factors), self.without_factors(b, factors)) {
+            (Some(a), Some(b)) => Some(times(a, b)),
+            (a, b) => a.or(b),
         }
     }
 
@@ -129,23 +154,32 @@ impl Lowering<'_> {
 
     /// Targets whose exponents make up for the factor go to `done`.
     fn let_wait(&mut self, step: &mut Vec<Stmt>, at: usize, waiting: &Waiting, done: &mut BTreeSet<VarId>) {
-        let Waiting { tile, factor } = waiting;
-        let (at_once, later) = match *factor {
-            Factor::Number(number) => (Expr::Number(1.0), Expr::Number(number)),
-            Factor::Scalar(scalar) => {
-                if !self.program.positive.contains(&scalar) {
-                    self.program.positive.push(scalar);
-                }
-                (Expr::Factor(scalar, When::AtOnce), Expr::Factor(scalar, When::Later))
-            }
+        let Waiting { tile, multiplied, factors } = waiting;
+        let (mut value, mut later) = (multiplied.clone(), None);
+        let mut multiply_later = |factor: Expr| {
+            later = Some(later.take().map_or(factor.clone(), |later| times(later, factor)));
         };
+        for factor in factors {
+            let (scalar, of): (usize, fn(Expr) -> Expr) = match *factor {
+                Factor::Number(number) => {
+                    multiply_later(Expr::Number(number));
+                    continue;
+                }
+                Factor::Scalar(scalar) => (scalar, |factor| factor),
+                Factor::Inverse(scalar) => (scalar, |factor| Expr::Unary(UnaryOp::Recip, Box::new(factor))),
+            };
+            if !self.program.positive.contains(&scalar) {
+                self.program.positive.push(scalar);
+            }
+            value = times(value, of(Expr::Factor(scalar, When::AtOnce)));
+            multiply_later(of(Expr::Factor(scalar, When::Later)));
+        }
+        let later = later.unwrap_or(Expr::Number(1.0));
         let mut waits = Vec::new();
         for (place, stmt) in std::mem::take(step).into_iter().enumerate() {
             match stmt {
-                Stmt::Map { target, value: Expr::Binary(BinaryOp::Mul, a, b), unless_all } if place == at => {
-                    let rest = if self.factor(&a).is_some() { *b } else { *a };
-                    let value = if at_once == Expr::Number(1.0) { rest } else { times(rest, at_once.clone()) };
-                    waits.push(Stmt::Map { target, value, unless_all });
+                Stmt::Map { target, unless_all, .. } if place == at => {
+                    waits.push(Stmt::Map { target, value: value.clone(), unless_all });
                 }
                 Stmt::Reduce { value, target, .. } | Stmt::Fold { value, target, .. } if value == *tile => {
                     waits.push(stmt);

@@ -128,6 +128,11 @@ impl Lowering<'_> {
         match &self.nest.value(id).op {
             Op::Fill(_) | Op::Scalar(_) | Op::Int(_) | Op::Predicate(_) => true,
             Op::Transpose(inner) | Op::Broadcast(inner) => self.is_free(*inner),
+            // Of scalars: the assembler makes one number of both.
+            Op::Binary(BinaryOp::Mul, a, b) => {
+                let value = self.nest.value(id);
+                value.ty.axes.is_empty() && value.ty.dtype == Dtype::F32 && self.is_free(*a) && self.is_free(*b)
+            }
             _ => false,
         }
     }

@@ -74,6 +74,29 @@ fn a_factor_of_scores_waits_for_their_exponents() {
 }
 
 #[test]
+fn all_factors_wait_each_where_it_may() {
+    let of_two = || quote!((s - m_new).exp2());
+    let by = "(BY_POSITIVE ? by : 1.0f)";
+    for (scores, now, later) in [
+        (quote!(product * (by * 1.5)), "product[reg] * (BY_POSITIVE ? 1.0f : by)", format!("{by} * 1.5f")),
+        (quote!(product * 1.5 * by), "product[reg] * (BY_POSITIVE ? 1.0f : by)", format!("1.5f * {by}")),
+        (
+            quote!(product / by),
+            "product[reg] * recip(BY_POSITIVE ? 1.0f : by)",
+            "recip(BY_POSITIVE ? by : 1.0f)".into(),
+        ),
+    ] {
+        let text = cuda(attention(scores, of_two()));
+        for line in [format!("s[reg] = {now};"), format!("largest[reg] = largest[reg] * ({later});")] {
+            assert!(
+                text.contains(&line) || text.contains(&line.replace(&format!("({later})"), &later)),
+                "{line}\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn masks_that_no_factor_changes_wait_with_it() {
     let masked = |other: TokenStream| {
         filled(attention(quote!((product * by).mask(|i, j| j <= i, #other)), quote!((s - m_new).exp())))
