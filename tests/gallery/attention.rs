@@ -296,13 +296,13 @@ impl Weights {
 }
 
 /// Batch and heads as one axis.
-fn merged(array: Array) -> Array {
+pub fn merged(array: Array) -> Array {
     let [batch, heads, length, size] = array.shape();
     Array { sizes: vec![batch * heads, length, size], ..array }
 }
 
 /// Batch, heads, queries, keys.
-const CROSS: Sizes = Sizes {
+pub const CROSS: Sizes = Sizes {
     fixed: &[
         &[0, 1, 4, 4],
         &[1, 1, 0, 4],

@@ -7,6 +7,7 @@
 
 mod attention;
 mod attention_backward;
+mod attention_sums;
 mod batched;
 mod both_ways;
 mod broadcast;
@@ -73,6 +74,7 @@ fn gallery() -> Vec<Subject> {
     let mut all = Vec::new();
     all.extend(attention::subjects());
     all.extend(attention_backward::subjects());
+    all.extend(attention_sums::subjects());
     all.extend(batched::subjects());
     all.extend(both_ways::subjects());
     all.extend(broadcast::subjects());
