@@ -174,6 +174,8 @@ pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> O
         Op::Int(_) => nest.value(id).ty.axes.is_empty(),
         // By a row's or a column's value, tiles are multiplied.
         Op::Binary(BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow, _, by) => nest.value(*by).ty.axes.len() < 2,
+        // A thread has few rows and columns.
+        Op::Unary(..) | Op::Call(..) if nest.value(id).ty.axes.len() < 2 => true,
         Op::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Exp | UnaryOp::Exp2),
         Op::Call(..) => false,
         _ => true,

@@ -149,4 +149,5 @@ fn three_warpgroups_multiply_where_they_have_registers() {
     assert_eq!(threes(quote!(64), quote!(T.until(i.end())), quote!(s.exp())), 1);
     assert_eq!(threes(quote!(64), quote!(T), quote!(s.tanh())), 0, "a function that branches");
     assert_eq!(threes(quote!(64), quote!(T), quote!(s / (s.abs() + 1.0))), 0, "divisions");
+    assert_eq!(threes(quote!(64), quote!(T), quote!(s * s.row_max().tanh())), 1, "a row's");
 }
