@@ -6,13 +6,15 @@
 //! m + log(l)                                        d less and d more: the same
 //! l, m, l + 1                                       not so
 //! ```
-//! A value is a multiple of some power of that factor, or ends some multiple of d off, or the same.
+//! A value is a multiple of some power of that factor, or ends some multiple of d off, or the same. Another loop may go on with the sums, by a
+//! number of its own.
 
+use super::loops::nest_of;
 use super::rejoined;
 use super::relative::Exponential;
 use crate::nest::{BinaryOp, Block, Loop, Nest, Op, ReduceOp, ScalarId, Stmt, UnaryOp, ValueId};
 use crate::program::Rejoin;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::LN_2;
 
 /// What becomes of a value whose loop had a number `d` less in the extreme's place.
@@ -24,6 +26,9 @@ enum Change {
     /// So many times `d` are added.
     Shift(Rate),
 }
+
+/// What becomes of the extreme itself.
+const EXTREME: Change = Change::Shift(Rate { number: -1.0, scalar: None });
 
 /// A number, times a scalar argument where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +52,7 @@ pub fn holds(nest: &Nest, outer: &Loop, innermost: &Loop, extreme: usize) -> boo
                 (*rate.get_or_insert(own) == own).then_some(())?;
             }
         }
-        Some(Changes { nest, known: results, rate: rate? })
+        Some(Changes { nest, known: results, past: BTreeSet::new(), rate: rate? })
     };
     changes().is_some_and(|mut changes| changes.all_hold(&nest.body, outer))
 }
@@ -93,6 +98,8 @@ impl Rate {
 struct Changes<'n> {
     nest: &'n Nest,
     known: BTreeMap<ValueId, Change>,
+    /// What changes, of before a loop that went on.
+    past: BTreeSet<ValueId>,
     rate: Rate,
 }
 
@@ -106,12 +113,47 @@ impl Changes<'_> {
             Stmt::Loop(inner) => {
                 let mut carried = inner.carried.iter().flat_map(|carried| [carried.init, carried.next]);
                 carried.all(|id| self.of(id) == Some(Change::None)) && self.all_hold(&inner.body, but)
+                    || self.goes_on(inner).is_some()
             }
         })
     }
 
+    /// Whether the loop goes on with the extreme and what is relative to it: its results are such again.
+    fn goes_on(&mut self, inner: &Loop) -> Option<()> {
+        let levels = nest_of(inner);
+        let innermost = levels[levels.len() - 1];
+        let ways = rejoined::find(self.nest, inner, innermost)?;
+        let begins: Vec<Change> = inner.carried.iter().map(|carried| self.of(carried.init)).collect::<Option<_>>()?;
+        let is_extreme = |at: usize| begins[at] == EXTREME;
+        let mut results = Vec::new();
+        for (at, way) in ways.iter().enumerate() {
+            let change = match way {
+                Rejoin::Reduced(ReduceOp::Max) if is_extreme(at) => EXTREME,
+                Rejoin::Reduced(_) => (begins[at] == Change::None).then_some(Change::None)?,
+                Rejoin::Relative { fade, extreme } => {
+                    let goes_on = is_extreme(*extreme) && begins[at] == Change::Power(1.0);
+                    (goes_on && rate_of(self.nest, *fade) == Some(self.rate)).then_some(Change::Power(1.0))?
+                }
+            };
+            results.push((inner.carried[at].result, change));
+        }
+        // The terms themselves know nothing of it.
+        innermost.body.stmts.iter().all(|stmt| self.is_apart(stmt)).then_some(())?;
+        // The loop may have found the number that all would have been relative to: what was before it is so by another factor.
+        self.past.extend(self.known.iter().filter(|(_, change)| **change != Change::None).map(|(id, _)| *id));
+        self.known.extend(results);
+        Some(())
+    }
+
+    fn is_apart(&mut self, stmt: &Stmt) -> bool {
+        matches!(stmt, Stmt::Value(id) if self.of(*id) == Some(Change::None))
+    }
+
     /// None where that cannot be said.
     fn of(&mut self, id: ValueId) -> Option<Change> {
+        if self.past.contains(&id) {
+            return None;
+        }
         if let Some(change) = self.known.get(&id) {
             return Some(*change);
         }
@@ -253,6 +295,44 @@ mod tests {
         });
         let inner = inner_loop(&nest);
         holds(&nest, inner, inner, 0)
+    }
+
+    /// The same of two loops, of which the second one goes on with what the first one carried.
+    fn is_same_after_both(l: TokenStream, term: TokenStream, stored: TokenStream) -> bool {
+        let (nest, _) = testing::nest(quote! {
+            fn f<S: Dim, T: Dim, U: Dim>(x: &Tensor<f32, (S, T)>, z: &Tensor<f32, (S, U)>, y: &mut Tensor<f32, (S,)>) {
+                tile!(for i in S {
+                    let mut m = full::<f32>(i, f32::NEG_INFINITY);
+                    let mut l = zeros::<f32>(i);
+                    tile!(for j in T {
+                        let s = x[(i, j)];
+                        let m_new = m.max(s.row_max());
+                        l = l * (m - m_new).exp() + (s - m_new).exp().row_sum();
+                        m = m_new;
+                    });
+                    let first = l;
+                    let mut l = #l;
+                    tile!(for u in U {
+                        let s = z[(i, u)] #term;
+                        let m_new = m.max(s.row_max());
+                        l = l * (m - m_new).exp() + (s - m_new).exp().row_sum();
+                        m = m_new;
+                    });
+                    y[i] = #stored;
+                });
+            }
+        });
+        let inner = inner_loop(&nest);
+        holds(&nest, inner, inner, 0)
+    }
+
+    #[test]
+    fn another_loop_may_go_on() {
+        let same = |stored| is_same_after_both(quote!(l), quote!(), stored);
+        assert!(same(quote!(m + l.ln())) && !same(quote!(l)));
+        assert!(!same(quote!(l / first)), "relative to different numbers");
+        assert!(!is_same_after_both(quote!(full::<f32>(i, 1.0)), quote!(), quote!(m + l.ln())));
+        assert!(!is_same_after_both(quote!(l), quote!(*first), quote!(m + l.ln())), "terms of what was before");
     }
 
     fn inner_loop(nest: &Nest) -> &Loop {
