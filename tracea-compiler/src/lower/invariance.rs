@@ -41,8 +41,7 @@ struct Rate {
 pub fn holds(nest: &Nest, outer: &Loop, innermost: &Loop, extreme: usize) -> bool {
     let changes = || {
         let ways = rejoined::find(nest, outer, innermost)?;
-        let mut results =
-            BTreeMap::from([(outer.carried[extreme].result, Change::Shift(Rate { number: -1.0, scalar: None }))]);
+        let mut results = BTreeMap::from([(outer.carried[extreme].result, EXTREME)]);
         let mut rate = None;
         for (way, carried) in ways.iter().zip(&outer.carried) {
             let Rejoin::Relative { fade, extreme: of } = way else { continue };
