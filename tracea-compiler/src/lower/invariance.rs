@@ -20,7 +20,7 @@ use std::f64::consts::LN_2;
 /// What becomes of a value whose loop had a number `d` less in the extreme's place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
-    None,
+    Same,
     /// It is multiplied by this power of the factor.
     Power(f64),
     /// So many times `d` are added.
@@ -90,7 +90,7 @@ impl Rate {
         }
         let sum = self.number + other.number;
         let is_nothing = sum.abs() <= DIGITS * self.number.abs();
-        Some(if is_nothing { Change::None } else { Change::Shift(Rate { number: sum, ..self }) })
+        Some(if is_nothing { Change::Same } else { Change::Shift(Rate { number: sum, ..self }) })
     }
 }
 
@@ -107,11 +107,11 @@ impl Changes<'_> {
     fn all_hold(&mut self, block: &Block, but: &Loop) -> bool {
         block.stmts.iter().all(|stmt| match stmt {
             Stmt::Value(_) => true,
-            Stmt::Store { value, .. } => self.of(*value) == Some(Change::None),
+            Stmt::Store { value, .. } => self.of(*value) == Some(Change::Same),
             Stmt::Loop(inner) if inner == but => true,
             Stmt::Loop(inner) => {
                 let mut carried = inner.carried.iter().flat_map(|carried| [carried.init, carried.next]);
-                carried.all(|id| self.of(id) == Some(Change::None)) && self.all_hold(&inner.body, but)
+                carried.all(|id| self.of(id) == Some(Change::Same)) && self.all_hold(&inner.body, but)
                     || self.goes_on(inner).is_some()
             }
         })
@@ -128,7 +128,7 @@ impl Changes<'_> {
         for (at, way) in ways.iter().enumerate() {
             let change = match way {
                 Rejoin::Reduced(ReduceOp::Max) if is_extreme(at) => EXTREME,
-                Rejoin::Reduced(_) => (begins[at] == Change::None).then_some(Change::None)?,
+                Rejoin::Reduced(_) => (begins[at] == Change::Same).then_some(Change::Same)?,
                 Rejoin::Relative { fade, extreme } => {
                     let goes_on = is_extreme(*extreme) && begins[at] == Change::Power(1.0);
                     (goes_on && rate_of(self.nest, *fade) == Some(self.rate)).then_some(Change::Power(1.0))?
@@ -139,16 +139,16 @@ impl Changes<'_> {
         // The terms themselves know nothing of it.
         innermost.body.stmts.iter().all(|stmt| self.is_apart(stmt)).then_some(())?;
         // The loop may have found the number that all would have been relative to: what was before it is so by another factor.
-        self.past.extend(self.known.iter().filter(|(_, change)| **change != Change::None).map(|(id, _)| *id));
+        self.past.extend(self.known.iter().filter(|(_, change)| **change != Change::Same).map(|(id, _)| *id));
         self.known.extend(results);
         Some(())
     }
 
     fn is_apart(&mut self, stmt: &Stmt) -> bool {
-        matches!(stmt, Stmt::Value(id) if self.of(*id) == Some(Change::None))
+        matches!(stmt, Stmt::Value(id) if self.of(*id) == Some(Change::Same))
     }
 
-    /// None where that cannot be said.
+    /// Nothing where that cannot be said.
     fn of(&mut self, id: ValueId) -> Option<Change> {
         if self.past.contains(&id) {
             return None;
@@ -170,24 +170,24 @@ impl Changes<'_> {
             | Op::Predicate(_)
             | Op::Load { .. }
             | Op::Carried(..)
-            | Op::LoopResult(..) => Some(Change::None),
+            | Op::LoopResult(..) => Some(Change::Same),
             Op::Transpose(a) | Op::Broadcast(a) => self.of(*a),
             // A multiple may be too large for fewer bits.
-            Op::Cast(a) => (self.of(*a)? == Change::None).then_some(Change::None),
-            Op::Call(_, args) => args.iter().all(|arg| self.of(*arg) == Some(Change::None)).then_some(Change::None),
+            Op::Cast(a) => (self.of(*a)? == Change::Same).then_some(Change::Same),
+            Op::Call(_, args) => args.iter().all(|arg| self.of(*arg) == Some(Change::Same)).then_some(Change::Same),
             Op::Dot { a, b } => self.none([*a, *b]),
             Op::Unary(op, a) => self.unary(*op, *a),
             Op::Binary(op, a, b) => self.binary(*op, *a, *b),
             // The factor is positive.
             Op::Compare(_, a, b) => match (self.of(*a)?, self.of(*b)?) {
-                (Change::None, Change::None) => Some(Change::None),
-                (Change::Power(_), Change::None) if self.is_zero(*b) => Some(Change::None),
-                (Change::None, Change::Power(_)) if self.is_zero(*a) => Some(Change::None),
-                (Change::Power(a), Change::Power(b)) if a == b => Some(Change::None),
+                (Change::Same, Change::Same) => Some(Change::Same),
+                (Change::Power(_), Change::Same) if self.is_zero(*b) => Some(Change::Same),
+                (Change::Same, Change::Power(_)) if self.is_zero(*a) => Some(Change::Same),
+                (Change::Power(a), Change::Power(b)) if a == b => Some(Change::Same),
                 _ => None,
             },
             Op::Select(condition, a, b) => {
-                (self.of(*condition)? == Change::None).then_some(())?;
+                (self.of(*condition)? == Change::Same).then_some(())?;
                 self.either(*a, *b)
             }
             Op::Reduce(op, a, _) => match (op, self.of(*a)?) {
@@ -198,7 +198,7 @@ impl Changes<'_> {
     }
 
     fn none(&mut self, all: [ValueId; 2]) -> Option<Change> {
-        all.into_iter().all(|id| self.of(id) == Some(Change::None)).then_some(Change::None)
+        all.into_iter().all(|id| self.of(id) == Some(Change::Same)).then_some(Change::Same)
     }
 
     fn is_zero(&self, id: ValueId) -> bool {
@@ -209,8 +209,8 @@ impl Changes<'_> {
     fn either(&mut self, a: ValueId, b: ValueId) -> Option<Change> {
         match (self.of(a)?, self.of(b)?) {
             (a, b) if a == b => Some(a),
-            (change @ Change::Power(_), Change::None) if self.is_zero(b) => Some(change),
-            (Change::None, change @ Change::Power(_)) if self.is_zero(a) => Some(change),
+            (change @ Change::Power(_), Change::Same) if self.is_zero(b) => Some(change),
+            (Change::Same, change @ Change::Power(_)) if self.is_zero(a) => Some(change),
             _ => None,
         }
     }
@@ -218,7 +218,7 @@ impl Changes<'_> {
     fn unary(&mut self, op: UnaryOp, a: ValueId) -> Option<Change> {
         let change = self.of(a)?;
         match (op, change) {
-            (_, Change::None) => Some(Change::None),
+            (_, Change::Same) => Some(Change::Same),
             (UnaryOp::Neg | UnaryOp::Abs, Change::Power(_)) => Some(change),
             (UnaryOp::Recip, Change::Power(power)) => Some(Change::Power(-power)),
             (UnaryOp::Sqrt, Change::Power(power)) => Some(Change::Power(power / 2.0)),
@@ -234,23 +234,23 @@ impl Changes<'_> {
 
     fn binary(&mut self, op: BinaryOp, a: ValueId, b: ValueId) -> Option<Change> {
         let (of_a, of_b) = (self.of(a)?, self.of(b)?);
-        let power = |power: f64| if power == 0.0 { Change::None } else { Change::Power(power) };
+        let power = |power: f64| if power == 0.0 { Change::Same } else { Change::Power(power) };
         match (op, of_a, of_b) {
-            (_, Change::None, Change::None) => Some(Change::None),
+            (_, Change::Same, Change::Same) => Some(Change::Same),
             (BinaryOp::Mul, Change::Power(a), Change::Power(b)) => Some(power(a + b)),
             (BinaryOp::Div, Change::Power(a), Change::Power(b)) => Some(power(a - b)),
-            (BinaryOp::Mul, Change::Power(_), Change::None) | (BinaryOp::Div, Change::Power(_), Change::None) => {
+            (BinaryOp::Mul, Change::Power(_), Change::Same) | (BinaryOp::Div, Change::Power(_), Change::Same) => {
                 Some(of_a)
             }
-            (BinaryOp::Mul, Change::None, Change::Power(_)) => Some(of_b),
-            (BinaryOp::Div, Change::None, Change::Power(b)) => Some(Change::Power(-b)),
-            (BinaryOp::Mul, Change::Shift(rate), Change::None) => rate.times(number(self.nest, b)?).map(Change::Shift),
-            (BinaryOp::Mul, Change::None, Change::Shift(rate)) => rate.times(number(self.nest, a)?).map(Change::Shift),
+            (BinaryOp::Mul, Change::Same, Change::Power(_)) => Some(of_b),
+            (BinaryOp::Div, Change::Same, Change::Power(b)) => Some(Change::Power(-b)),
+            (BinaryOp::Mul, Change::Shift(rate), Change::Same) => rate.times(number(self.nest, b)?).map(Change::Shift),
+            (BinaryOp::Mul, Change::Same, Change::Shift(rate)) => rate.times(number(self.nest, a)?).map(Change::Shift),
             (BinaryOp::Add, Change::Shift(a), Change::Shift(b)) => a.plus(b),
             (BinaryOp::Sub, Change::Shift(a), Change::Shift(b)) => a.plus(Rate { number: -b.number, ..b }),
-            (BinaryOp::Add | BinaryOp::Sub, Change::Shift(_), Change::None) => Some(of_a),
-            (BinaryOp::Add, Change::None, Change::Shift(_)) => Some(of_b),
-            (BinaryOp::Sub, Change::None, Change::Shift(rate)) => {
+            (BinaryOp::Add | BinaryOp::Sub, Change::Shift(_), Change::Same) => Some(of_a),
+            (BinaryOp::Add, Change::Same, Change::Shift(_)) => Some(of_b),
+            (BinaryOp::Sub, Change::Same, Change::Shift(rate)) => {
                 Some(Change::Shift(Rate { number: -rate.number, ..rate }))
             }
             (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Max | BinaryOp::Min, ..) => match self.either(a, b)? {

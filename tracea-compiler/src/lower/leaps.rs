@@ -16,7 +16,7 @@
 //! touches what it has accumulated. What follows from the extreme alone, such as a rate of exponents, is carried along.
 
 use super::Lowering;
-use super::{invariance, rejoined};
+use super::rejoined;
 use crate::nest::{BinaryOp, CompareOp, Loop, ReduceOp, UnaryOp};
 use crate::program::pressure::{mentions, reads, writes};
 use crate::program::{Along, Domain, Expr, Identity, IntText, Operand, Rejoin, Stmt, VarId};
@@ -61,7 +61,7 @@ impl Lowering<'_> {
             .collect();
         extremes.dedup();
         for at in extremes {
-            let is_hidden = invariance::holds(self.nest, outer, innermost, at);
+            let is_hidden = self.hidden.contains(&outer.carried[at].result);
             if let Some(followed) = self.followed(&step, running[at]).filter(|_| is_hidden) {
                 let (more, rewritten) = self.leaping(followed, step);
                 before.extend(more);

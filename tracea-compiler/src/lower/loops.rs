@@ -55,6 +55,7 @@ impl Lowering<'_> {
         let levels = nest_of(outer);
         let fed = self.operands_of(levels[levels.len() - 1]);
 
+        self.find_hidden(outer, levels[levels.len() - 1]);
         self.bound_extremes(outer, levels[levels.len() - 1]);
         let running = self.start_running(outer, home)?;
         for level in &levels {

@@ -6,7 +6,7 @@
 //! ```
 //! What is relative to one extreme becomes relative to another one, where it is multiplied by the exponential of their difference.
 
-use super::{Lowering, invariance};
+use super::{Lowering, invariance, rejoined};
 use crate::nest::{BinaryOp, Carried, CompareOp, Loop, Nest, Op, UnaryOp, ValueId};
 use crate::program::{Expr, Rejoin, Scalar, VarId};
 use crate::schedule::ScheduleError;
@@ -47,14 +47,21 @@ impl Exponential {
 }
 
 impl Lowering<'_> {
+    /// Notes which of a loop's extremes nobody can tell from other numbers that its sums might be relative to.
+    pub fn find_hidden(&mut self, outer: &Loop, innermost: &Loop) {
+        for way in rejoined::find(self.nest, outer, innermost).unwrap_or_default() {
+            let Rejoin::Relative { extreme, .. } = way else { continue };
+            if invariance::holds(self.nest, outer, innermost, extreme) {
+                self.hidden.insert(outer.carried[extreme].result);
+            }
+        }
+    }
+
     /// Notes which of a loop's extremes a part of it may find nothing for where there is something elsewhere.
     pub fn bound_extremes(&mut self, outer: &Loop, innermost: &Loop) {
         let Some(split) = self.program.split.as_ref().filter(|split| split.axis == outer.axis) else { return };
         for way in split.ways.clone() {
             let Rejoin::Relative { extreme, .. } = way else { continue };
-            if invariance::holds(self.nest, outer, innermost, extreme) {
-                self.hidden.insert(outer.carried[extreme].result);
-            }
             if self.finite_start(outer, &outer.carried[extreme]).is_none() {
                 self.bounded.insert(innermost.carried[extreme].next);
             }
