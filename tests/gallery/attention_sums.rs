@@ -2,8 +2,9 @@
 //! learned sink.
 
 use crate::attention::{CROSS, Heads, Weights, merged};
-use crate::case::{Outcome, Subject};
+use crate::case::{Outcome, Setting, Stored, Subject};
 use crate::expected::{Array, Expected, F16, F32, sum};
+use libtest_mimic::Failed;
 use std::f32::consts;
 use tracea::prelude::*;
 
@@ -121,14 +122,50 @@ fn peak(scores: &[(usize, Expected)]) -> Expected {
     Expected { value: 1.0 / total, slack: 1.1 * (Weights::of(scores, 0.0).blur + 2.0 * moved + 8.0 * F32) / total }
 }
 
-pub fn subjects() -> Vec<Subject> {
-    const D: usize = 64;
-    let log_sums = Subject::new("attention_log_sums", CROSS, |setting, visit| {
+const D: usize = 64;
+
+type Rows = Stored<f16, (usize, usize, usize, Const<D>)>;
+
+/// Tensors of a setting's sizes, and what queries, keys and values hold, batch and heads as one axis.
+struct Tensors {
+    batch: usize,
+    heads: usize,
+    queries: usize,
+    keys: usize,
+    q: Rows,
+    k: Rows,
+    v: Rows,
+    o: Rows,
+    values: [Array; 3],
+}
+
+impl Tensors {
+    fn of(setting: &Setting) -> Result<Tensors, Failed> {
         let [batch, heads, queries, keys] = setting.sizes()?;
-        let (q, q_values) = setting.input::<f16, _>((batch, heads, queries, Const::<D>))?;
-        let (k, k_values) = setting.input::<f16, _>((batch, heads, keys, Const::<D>))?;
-        let (v, v_values) = setting.input::<f16, _>((batch, heads, keys, Const::<D>))?;
-        let mut o = setting.output::<f16, _>((batch, heads, queries, Const::<D>))?;
+        let rows = |rows: usize| setting.input::<f16, _>((batch, heads, rows, Const::<D>));
+        let ((q, of_q), (k, of_k), (v, of_v)) = (rows(queries)?, rows(keys)?, rows(keys)?);
+        let o = setting.output::<f16, _>((batch, heads, queries, Const::<D>))?;
+        Ok(Tensors { batch, heads, queries, keys, q, k, v, o, values: [of_q, of_k, of_v].map(merged) })
+    }
+}
+
+/// What attention gives, and beside it what `sums` makes of each query's scores.
+fn with_sums(
+    (o, sums): (Rows, Stored<f32, (usize, usize, usize)>),
+    [q, k, v]: [Array; 3],
+    score: impl Fn(Expected) -> Expected + Clone + 'static,
+    of_scores: fn(&[(usize, Expected)]) -> Expected,
+) -> Result<Outcome, Failed> {
+    let (q_of, k_of, score_of) = (q.clone(), k.clone(), score.clone());
+    let mean = move || Heads { q: &q, k: &k, v: &v, rounding: F16 }.reference(|_, _, _, product| Some(score(product)));
+    Outcome::new(o, mean)?.and(sums, move || {
+        scores(&q_of, &k_of, |_, product| score_of(product)).iter().map(|row| of_scores(row)).collect()
+    })
+}
+
+pub fn subjects() -> Vec<Subject> {
+    let log_sums = Subject::new("attention_log_sums", CROSS, |setting, visit| {
+        let Tensors { batch, heads, queries, q, k, v, mut o, values, .. } = Tensors::of(setting)?;
         let mut sums = setting.output::<f32, _>((batch, heads, queries))?;
         let by = setting.one_of(&[8.0, 1.0, -3.0]);
         visit(attention_log_sums(
@@ -140,22 +177,11 @@ pub fn subjects() -> Vec<Subject> {
             by,
         ))?;
         let by = 1.0 / f64::from(by);
-        let (q, k, v) = (merged(q_values), merged(k_values), merged(v_values));
-        let (q_of, k_of) = (q.clone(), k.clone());
-        let mean = move || {
-            Heads { q: &q, k: &k, v: &v, rounding: F16 }
-                .reference(|_, _, _, product| Some(product.times(by).times(1.0)))
-        };
-        Outcome::new(o, mean)?.and(sums, move || {
-            scores(&q_of, &k_of, |_, product| product.times(by).times(1.0)).iter().map(|row| log_sum(row)).collect()
-        })
+        // By a reciprocal, which was rounded too.
+        with_sums((o, sums), values, move |product| product.times(by).times(1.0), log_sum)
     });
     let peaks = Subject::new("attention_peaks", CROSS, |setting, visit| {
-        let [batch, heads, queries, keys] = setting.sizes()?;
-        let (q, q_values) = setting.input::<f16, _>((batch, heads, queries, Const::<D>))?;
-        let (k, k_values) = setting.input::<f16, _>((batch, heads, keys, Const::<D>))?;
-        let (v, v_values) = setting.input::<f16, _>((batch, heads, keys, Const::<D>))?;
-        let mut o = setting.output::<f16, _>((batch, heads, queries, Const::<D>))?;
+        let Tensors { batch, heads, queries, q, k, v, mut o, values, .. } = Tensors::of(setting)?;
         let mut peaks = setting.output::<f32, _>((batch, heads, queries))?;
         let scale = setting.one_of(&[0.125, -0.125, 1.0]);
         visit(attention_peaks(
@@ -167,34 +193,22 @@ pub fn subjects() -> Vec<Subject> {
             scale,
         ))?;
         let scale = f64::from(scale);
-        let (q, k, v) = (merged(q_values), merged(k_values), merged(v_values));
-        let (q_of, k_of) = (q.clone(), k.clone());
-        let mean = move || {
-            Heads { q: &q, k: &k, v: &v, rounding: F16 }.reference(|_, _, _, product| Some(product.times(scale)))
-        };
-        Outcome::new(o, mean)?.and(peaks, move || {
-            scores(&q_of, &k_of, |_, product| product.times(scale)).iter().map(|row| peak(row)).collect()
-        })
+        with_sums((o, peaks), values, move |product| product.times(scale), peak)
     });
     let sinks = Subject::new("attention_sinks", CROSS, |setting, visit| {
-        let [batch, heads, queries, keys] = setting.sizes()?;
-        let (q, q_values) = setting.input::<f16, _>((batch, heads, queries, Const::<D>))?;
-        let (k, k_values) = setting.input::<f16, _>((batch, heads, keys, Const::<D>))?;
-        let (v, v_values) = setting.input::<f16, _>((batch, heads, keys, Const::<D>))?;
+        let Tensors { heads, queries, keys, q, k, v, mut o, values: [q_of, k_of, v_of], .. } = Tensors::of(setting)?;
         let (sink, sink_values) = setting.input::<f32, _>((heads,))?;
-        let mut o = setting.output::<f16, _>((batch, heads, queries, Const::<D>))?;
         let scale = setting.one_of(&[0.125, -0.125, 1.0]);
         visit(attention_sinks(&*q.view()?, &*k.view()?, &*v.view()?, &*sink.view()?, &mut *o.view_mut()?, scale))?;
         let scale = f64::from(scale);
-        let (q, k, v) = (merged(q_values), merged(k_values), merged(v_values));
         Outcome::new(o, move || {
-            let rows = scores(&q, &k, |_, product| product.times(scale).times(1.0));
+            let rows = scores(&q_of, &k_of, |_, product| product.times(scale).times(1.0));
             let means = rows.into_iter().enumerate().flat_map(|(row, mut scores)| {
                 let h = row / queries.max(1);
                 // A key of its own, whose value is zero.
                 scores.push((keys, Expected::from(sink_values.at(&[h % heads])).times(1.0)));
                 let weights = Weights::of(&scores, F16);
-                let value = |d: usize| weights.mean(|j| if j < keys { v.at(&[h, j, d]) } else { 0.0 });
+                let value = |d: usize| weights.mean(|j| if j < keys { v_of.at(&[h, j, d]) } else { 0.0 });
                 (0..D).map(value).collect::<Vec<_>>()
             });
             means.collect()
