@@ -17,6 +17,7 @@
 #include "tracea/operand.cuh"
 #include "tracea/parts.cuh"
 #include "tracea/reduce.cuh"
+#include "tracea/rows_in_turn.cuh"
 #include "tracea/shared_tile.cuh"
 #include "tracea/skewed_rows.cuh"
 #include "tracea/store.cuh"

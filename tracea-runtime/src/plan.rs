@@ -204,6 +204,11 @@ impl Variant {
         }
     }
 
+    /// Whether each block takes one whole row after another: all of them must begin equally far past a multiple of eight elements.
+    pub fn takes_rows_in_turn(&self) -> bool {
+        self.persistent && self.longest.is_some()
+    }
+
     /// Whether blocks take units of work from a queue: those that are taken are counted.
     pub fn counts_units(&self) -> bool {
         self.args.iter().any(|arg| matches!(arg, Arg::Taken))

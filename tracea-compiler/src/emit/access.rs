@@ -116,6 +116,8 @@ impl Emitter<'_> {
                 return self.load_from_kept(target, source, *layout, &slot, Some(&ends));
             }
             Kept::Slice { name, shared, layout } => return self.load_slice(target, name, *shared, *layout),
+            Kept::Held { name, layout } => return self.load_held_slice(target, name, *layout),
+            Kept::Row { .. } => return self.load_row(target, kept),
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let at = self.kept_column(&self.start(cols));
@@ -162,6 +164,9 @@ impl Emitter<'_> {
                 (*layout, slot, Some(ends))
             }
             Kept::Slice { name, shared, layout } => return self.keep_slice(name, source, *shared, *layout),
+            Kept::Row { .. } => return self.keep_row(kept, source),
+            // Registers are filled from what threads keep together.
+            Kept::Held { .. } => return,
         };
         if self.keep_skewed(layout, &block, source) {
             return;

@@ -133,8 +133,9 @@ impl Emitter<'_> {
                 LayoutKind::Blocked { threads_m, threads_n, vec } => {
                     format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
                 }
-                LayoutKind::WholeRows { threads_m, threads_n, vec } => {
-                    format!("WholeRows<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
+                LayoutKind::WholeRows { threads_m, threads_n, vec, in_turn } => {
+                    let kind = if in_turn { "RowsInTurn" } else { "WholeRows" };
+                    format!("{kind}<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
                 }
             };
             self.out.line(format!("using {} = {text};", layout.name));
@@ -221,6 +222,15 @@ impl Emitter<'_> {
             Units::Turns | Units::Queue(_) if program.roles_count_units => {}
             Units::Turns | Units::Queue(_) => self.units(),
         }
+        if self.program.producer.is_none() {
+            self.counters();
+        }
+    }
+
+    pub(super) fn counters(&mut self) {
+        for counter in &self.program.counters {
+            self.out.line(format!("int {counter} = 0;"));
+        }
     }
 
     /// How many units of work there are: tiles, or parts of them.
@@ -268,7 +278,7 @@ impl Emitter<'_> {
     /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.
     pub(super) fn locate(&mut self) {
         let program = self.program;
-        let unit = if program.units.are_shared_out() { "unit" } else { "blockIdx.x" };
+        let unit = self.unit.clone();
         match &program.split {
             Some(split) => {
                 let (part, parts, tile) = (&split.part, &split.parts, &split.tile);

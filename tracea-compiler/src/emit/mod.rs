@@ -40,6 +40,7 @@ pub fn emit(nest: &Nest, program: &Program) -> String {
         columns: None,
         numbers: Vec::new(),
         from_begin: None,
+        unit: "blockIdx.x".to_string(),
     };
     emitter.source();
     emitter.out.finish()
@@ -59,6 +60,8 @@ struct Emitter<'a> {
     numbers: Vec<(Int, String)>,
     /// An axis along which rows are told by their begin, rather than from a block's first column on.
     from_begin: Option<AxisId>,
+    /// The unit of work at hand: this block's first one outside of all.
+    unit: String,
 }
 
 /// The part of each tile's registers that statements read and write.
@@ -221,6 +224,8 @@ impl<'a> Emitter<'a> {
                 let names: Vec<&str> = results.iter().map(|var| self.program.var(*var).name.as_str()).collect();
                 self.out.line(format!("wgdot_wait<{pending}>({});", names.join(", ")));
             }
+            Stmt::DeclareEnds { row } => self.declare_ends(row),
+            Stmt::HoldSlice { name, slice } => self.hold_slice(name, slice),
             Stmt::HoldRows { layout, access } => self.hold_rows(*layout, access),
             Stmt::Load { target, source, kept: None } => self.load(*target, source),
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
@@ -240,7 +245,24 @@ impl<'a> Emitter<'a> {
                     Units::Queue(Queue { name, done, .. }) => format!("unit = {name}.next({done})"),
                     Units::Single | Units::Turns => "unit += gridDim.x".into(),
                 };
-                self.block(format!("for (int unit = blockIdx.x; unit < units; {next})"), body);
+                let first = std::mem::replace(&mut self.unit, "unit".to_string());
+                self.block(format!("for (int unit = {first}; unit < units; {next})"), body);
+                self.unit = first;
+            }
+            Stmt::Ahead { turns, body } => {
+                let ahead = match turns {
+                    0 => self.unit.clone(),
+                    1 => format!("{} + gridDim.x", self.unit),
+                    _ => format!("{} + {turns} * gridDim.x", self.unit),
+                };
+                let now = std::mem::replace(&mut self.unit, ahead);
+                self.out.line("{");
+                self.out.indent();
+                self.locate();
+                self.stmts(body);
+                self.out.dedent();
+                self.out.line("}");
+                self.unit = now;
             }
             Stmt::TakeUnit => {
                 if let Units::Queue(Queue { name, taken, done, .. }) = &self.program.units {

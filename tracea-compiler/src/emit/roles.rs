@@ -59,9 +59,7 @@ impl Emitter<'_> {
         self.out.line("}");
         self.out.line(if program.cluster.is_some() { "cluster_sync();" } else { "__syncthreads();" });
         self.out.line("await_launch_before();");
-        for counter in &program.counters {
-            self.out.line(format!("int {counter} = 0;"));
-        }
+        self.counters();
         self.out.line("if (threadIdx.x >= THREADS) {");
         self.out.indent();
         let registers = |of: fn(RoleRegisters) -> u32| match producer.alone {

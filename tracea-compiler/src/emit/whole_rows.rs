@@ -1,11 +1,11 @@
-//! Rows that threads hold whole: `whole_rows.cuh`.
+//! Rows that threads hold whole, or take whole in turn: `whole_rows.cuh`, `rows_in_turn.cuh`.
 
 use super::access::LambdaParams;
 use super::{Emitter, TilePart};
 use crate::nest::AxisId;
 use crate::program::layout::{LayoutId, LayoutKind};
 use crate::program::shared::SharedId;
-use crate::program::{Access, AccessForm, Domain, Stmt, VarId, WholeRows};
+use crate::program::{Access, AccessForm, Domain, Kept, Stmt, VarId, WholeRows};
 
 impl Emitter<'_> {
     /// The rows, where the axis is the one along which they are whole.
@@ -15,7 +15,10 @@ impl Emitter<'_> {
 
     pub(super) fn find_parts(&mut self, layout: LayoutId, row: &Access) {
         let (Some(whole), AccessForm::Scattered { rows, .. }) = (&self.program.whole, row.form) else { return };
-        let head = format!("const RowParts {} = parts_of<{}>(", whole.name, self.program.layout(layout).name);
+        let layout = self.program.layout(layout);
+        let in_turn = matches!(layout.kind, LayoutKind::WholeRows { in_turn: true, .. });
+        let (ty, function) = if in_turn { ("RowPartsInTurn", "parts_in_turn") } else { ("RowParts", "parts_of") };
+        let head = format!("const {ty} {} = {function}<{}>(", whole.name, layout.name);
         let tail = format!(", {});", self.limit(whole.axis));
         self.lambda(row, rows, None, &head, &tail, false, LambdaParams::Row);
     }
@@ -71,6 +74,45 @@ impl Emitter<'_> {
         let (layout, kept) = (&self.program.layout(layout).name, &self.program.shared(shared).name);
         let (target, parts, slots) = (&self.program.var(target).name, &whole.name, self.slots_meant());
         self.out.line(format!("load_slice<{layout}>({target}, {kept}, {name}, {parts}{slots});"));
+    }
+
+    /// A whole row's layout, the slot in which it is kept, and the name of its ends.
+    fn kept_row<'k>(&self, row: &'k Kept) -> Option<(LayoutId, String, &'k str)> {
+        let Kept::Row { shared, layout, slot, ends } = row else { return None };
+        let shared = self.program.shared(*shared);
+        Some((*layout, self.slot(&shared.name, Some(slot), shared), ends))
+    }
+
+    pub(super) fn declare_ends(&mut self, row: &Kept) {
+        let Kept::Row { shared, layout, ends, .. } = row else { return };
+        let (layout, shared) = (&self.program.layout(*layout).name, self.program.shared(*shared));
+        self.out.line(format!("RowEnds<{layout}, {}, {}> {ends};", shared.dtype.cuda(), shared.stages));
+    }
+
+    pub(super) fn keep_row(&mut self, row: &Kept, source: &Access) {
+        let (Some(whole), Some((layout, slot, ends))) = (&self.program.whole, self.kept_row(row)) else { return };
+        let AccessForm::Contiguous { rows, .. } = source.form else { return };
+        let head = format!("keep_row<{}>({slot}, {ends}, ", self.program.layout(layout).name);
+        let tail = format!(", {}{});", whole.name, self.slots_meant());
+        self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+    }
+
+    pub(super) fn load_row(&mut self, target: VarId, row: &Kept) {
+        let Some((layout, slot, ends)) = self.kept_row(row) else { return };
+        let (layout, target) = (&self.program.layout(layout).name, &self.program.var(target).name);
+        let slots = self.slots_meant();
+        self.out.line(format!("load_row<{layout}>({target}, {slot}, {ends}{slots});"));
+    }
+
+    pub(super) fn hold_slice(&mut self, name: &str, slice: &Kept) {
+        let (Some(whole), Kept::Slice { name: slice, shared, layout }) = (&self.program.whole, slice) else { return };
+        let (layout, kept) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
+        self.out.line(format!("const auto {name} = hold_slice<{layout}>({kept}, {slice}, {});", whole.name));
+    }
+
+    pub(super) fn load_held_slice(&mut self, target: VarId, name: &str, layout: LayoutId) {
+        let (layout, target) = (&self.program.layout(layout).name, &self.program.var(target).name);
+        self.out.line(format!("load_held<{layout}>({target}, {name}{});", self.slots_meant()));
     }
 
     pub(super) fn store_whole(&mut self, value: VarId, target: &Access) -> bool {

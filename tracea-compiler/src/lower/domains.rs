@@ -156,7 +156,8 @@ impl Domains {
         if schedule.whole == Some(cols)
             && let Some((threads_m, threads_n, vec)) = layouts::whole_rows(height, width, threads, widest)
         {
-            return Ok(of_kind(LayoutKind::WholeRows { threads_m, threads_n, vec }));
+            let in_turn = schedule.in_turn;
+            return Ok(of_kind(LayoutKind::WholeRows { threads_m, threads_n, vec, in_turn }));
         }
         let Some((threads_m, threads_n, vec)) = layouts::blocked(height, width, threads, across, widest) else {
             let names =

@@ -16,7 +16,8 @@
 //! - `kept` finds rows that several loops read, which threads then keep;
 //! - `merged` finds axes that the launch may walk as one;
 //! - `skew` walks rows that are not aligned from the chunks of memory in which they begin;
-//! - `whole_rows` takes rows that threads have registers for in one step, `by_parts` then goes vector by vector;
+//! - `whole_rows` takes rows that threads have registers for in one step, `by_parts` then goes vector by vector; `in_turn` takes longer ones,
+//!   one after another;
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
@@ -46,6 +47,7 @@ mod epilogue;
 mod exponents;
 pub mod flat_sums;
 mod held_rows;
+mod in_turn;
 mod invariance;
 mod kept;
 mod leaps;
@@ -155,8 +157,13 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     let mut lowering = Lowering::new(nest, facts, schedule, role)?;
     lowering.prepare_skew();
     lowering.prepare_split();
+    if schedule.in_turn {
+        lowering.keep_rows()?;
+    }
     lowering.block(&nest.body)?;
-    if schedule.whole.is_some() {
+    if schedule.in_turn {
+        lowering.take_in_turn()?;
+    } else if schedule.whole.is_some() {
         lowering.by_parts();
     }
     if let Some(axis) = schedule.cluster
@@ -231,7 +238,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         program.merged = merged::merged_dims(nest, schedule);
         // One long row has one end, which need not be that of a vector.
         program.whole_vectors = program.merged.is_empty();
-        program.resident = pressure::resident(&program);
+        program.resident = if schedule.in_turn { 1 } else { pressure::resident(&program) };
     }
     if program.skew.is_some() || program.whole.is_some() {
         // Rows are accessed by whole chunks, and what they share as any address may lie.

@@ -318,6 +318,9 @@ impl<'a> Used<'a> {
                 | Stmt::DotWait { .. }
                 | Stmt::Locate
                 | Stmt::ForUnits(_)
+                | Stmt::Ahead { .. }
+                | Stmt::DeclareEnds { .. }
+                | Stmt::HoldSlice { .. }
                 | Stmt::TakeUnit
                 | Stmt::FinishStores
                 | Stmt::PingPong(..)

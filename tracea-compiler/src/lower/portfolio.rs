@@ -6,7 +6,7 @@ use super::relaid::Laid;
 use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
 use crate::nest::Nest;
 use crate::program::{Domain, Program, Stmt, pressure};
-use crate::schedule::target::{Pipeline, Target};
+use crate::schedule::target::{self, Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -50,6 +50,7 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
         }
     }
     portfolio.extend(by_whole_rows(&laid, &facts, &narrower)?);
+    portfolio.extend(by_rows_in_turn(&laid, &facts, &narrower));
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
@@ -194,6 +195,24 @@ fn by_whole_rows(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Vec<
     let schedules = schedule::variants::by_whole_rows(found.rows, &found.columns, schedule);
     let all = schedules.into_iter().map(|whole| fit(&laid, &facts, whole)).collect::<Result<Vec<_>, _>>()?;
     Ok(all.into_iter().filter(|lowered| skew::is_carried_out(&lowered.program)).collect())
+}
+
+/// Long rows that several loops walk along, one after another by each block: where threads have registers for what they share, and devices
+/// have shared memory for some of them.
+fn by_rows_in_turn(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered> {
+    let Some(found) = skew::find(&laid.nest, facts, None).filter(|found| found.in_turn(&laid.nest)) else {
+        return Vec::new();
+    };
+    let Some(nest) = whole_rows::taken_whole(&laid.nest, &found.columns) else { return Vec::new() };
+    let laid = Laid { nest: Rc::new(nest), relaid: Vec::new() };
+    let facts = Facts::of(&laid.nest);
+    let lowered = |schedule: Schedule| {
+        let program = lower(&laid, &facts, &schedule).ok()?;
+        let fits = program.shared_bytes <= target::most_shared() && skew::is_carried_out(&program);
+        fits.then(|| Lowered::of(&laid, &facts, schedule, program))
+    };
+    let schedules = schedule::variants::by_rows_in_turn(found.rows, &found.columns, found.read_bytes(&laid.nest), schedule);
+    schedules.into_iter().filter_map(lowered).collect()
 }
 
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other.

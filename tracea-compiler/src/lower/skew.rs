@@ -12,10 +12,10 @@
 //! A thread holds elements of one row, and a row's warps take as many steps as each other.
 
 use super::analysis::{Facts, axes_in, depends_on, is_tiled};
-use super::{Lowering, columns};
+use super::{Lowering, columns, in_turn};
 use crate::nest::{AxisId, Extent, Int, Loop, Nest, Op, Predicate, Stmt as NestStmt, TensorId};
 use crate::program::layout::{LayoutId, LayoutKind};
-use crate::program::{Access, AccessForm, IntText, Program, Skew, Stmt, WholeRows};
+use crate::program::{Access, AccessForm, IntText, Program, Skew, Stmt, Units, WholeRows};
 
 /// What is walked so.
 pub struct SkewedRows {
@@ -95,6 +95,18 @@ impl SkewedRows {
         true
     }
 
+    /// Bytes that are read for each column of a row.
+    pub fn read_bytes(&self, nest: &Nest) -> u32 {
+        let read = self.tensors.iter().map(|tensor| nest.tensor(*tensor)).filter(|tensor| !tensor.mutable);
+        read.map(|tensor| tensor.dtype.bytes()).sum()
+    }
+
+    /// Whether each block may take several rows: those of matrices, which several loops walk along. What rows share, a block has once.
+    pub fn in_turn(&self, nest: &Nest) -> bool {
+        let of_matrices = matches!(self.leading[..], [Int::Axis(axis)] if axis == self.rows);
+        of_matrices && nest.grid == [self.rows] && self.columns.len() > 1
+    }
+
     fn takes_stores(&mut self, nest: &Nest, stmts: &[NestStmt]) -> bool {
         stmts.iter().all(|stmt| match stmt {
             NestStmt::Value(_) => true,
@@ -151,12 +163,19 @@ impl Lowering<'_> {
             }
             Some(axis) => {
                 let name = self.names.fresh("parts");
+                if self.schedule.in_turn {
+                    self.program.units = Units::Turns;
+                    self.out.push(Stmt::Locate);
+                }
                 self.out.push(Stmt::FindParts { layout, row });
-                let first = format!("{}0", self.names.axis(axis));
-                self.out.push(Stmt::Let { name: first, value: IntText::Name(format!("{name}.before")) });
+                let begin = format!("{}0", self.names.axis(axis));
+                let field = if self.schedule.in_turn { "first" } else { "before" };
+                self.out.push(Stmt::Let { name: begin, value: IntText::Name(format!("{name}.{field}")) });
                 let tile = self.program.layout(layout);
                 // Less than a vector more is at the ends, wherever a row begins.
-                let longest = tile.cols + tile.vec() - 1;
+                let at_ends = tile.vec() - 1;
+                let passed_over = if self.schedule.in_turn { in_turn::MOST_PASSED_OVER * tile.vec() } else { 0 };
+                let longest = tile.cols + at_ends - passed_over;
                 self.program.whole = Some(WholeRows { name, axis, longest, tensors: found.tensors });
             }
         }

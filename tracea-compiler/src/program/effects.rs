@@ -38,6 +38,10 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
         | Stmt::Load { kept: Some(Kept::Slot { stream, .. }), .. } => {
             vec![Effect::Private(*stream)]
         }
+        Stmt::Keep { kept: Kept::Row { shared, .. }, .. } | Stmt::Load { kept: Some(Kept::Row { shared, .. }), .. } => {
+            vec![Effect::Private(*shared)]
+        }
+        Stmt::HoldSlice { slice: Kept::Slice { shared, .. }, .. } => vec![Effect::Read(*shared)],
         Stmt::Keep { kept: Kept::Slice { shared, .. }, .. } => vec![Effect::Copy(*shared)],
         Stmt::Load { kept: Some(Kept::Slice { shared, .. }), .. } => vec![Effect::Read(*shared)],
         Stmt::Dot(dot) => [&dot.a, &dot.b]

@@ -45,4 +45,8 @@ pub enum Kept {
     Slot { stream: SharedId, layout: LayoutId, slot: IntText },
     /// A column slice along whole rows, which all threads keep together; `name` says what each has of it, and where.
     Slice { name: String, shared: SharedId, layout: LayoutId },
+    /// A whole row of those that a block takes in turn, in the slot of those under way; `ends` names the elements at their ends.
+    Row { shared: SharedId, layout: LayoutId, slot: IntText, ends: String },
+    /// A column slice of which each thread has its elements in registers, as they lie in memory.
+    Held { name: String, layout: LayoutId },
 }

@@ -25,8 +25,9 @@ pub enum LayoutKind {
     Mma16816 { warps_m: u32, warps_n: u32 },
     /// Threads in a grid, `vec` neighbouring columns a thread; exact products accumulate in this one with `vec` 4.
     Blocked { threads_m: u32, threads_n: u32, vec: u32 },
-    /// The same with rows of any length up to the tile's: aligned vectors, and the elements at a row's ends one by one.
-    WholeRows { threads_m: u32, threads_n: u32, vec: u32 },
+    /// The same with rows of any length up to the tile's: aligned vectors, and the elements at a row's ends one by one. Of rows that a
+    /// block takes in turn, threads hold vectors from a line of memory on.
+    WholeRows { threads_m: u32, threads_n: u32, vec: u32, in_turn: bool },
 }
 
 impl Layout {
@@ -95,8 +96,8 @@ impl Layout {
                     LayoutKind::Blocked { threads_m: m2, threads_n: n2, vec: v2 },
                 )
                 | (
-                    LayoutKind::WholeRows { threads_m: m1, threads_n: n1, vec: v1 },
-                    LayoutKind::WholeRows { threads_m: m2, threads_n: n2, vec: v2 },
+                    LayoutKind::WholeRows { threads_m: m1, threads_n: n1, vec: v1, .. },
+                    LayoutKind::WholeRows { threads_m: m2, threads_n: n2, vec: v2, .. },
                 ) => (m1, n1, v1) == (m2, n2, v2),
                 _ => false,
             }
@@ -155,7 +156,7 @@ mod tests {
     #[test]
     fn whole_rows_have_slots_for_the_elements_at_their_ends() {
         let sizes = |threads_n, vec| {
-            let tile = layout(LayoutKind::WholeRows { threads_m: 4, threads_n, vec }, 4, 4 * threads_n * vec);
+            let tile = layout(LayoutKind::WholeRows { threads_m: 4, threads_n, vec, in_turn: false }, 4, 4 * threads_n * vec);
             (tile.size(), tile.row_size(), tile.col_size())
         };
         // Up to seven elements at each end, or three.

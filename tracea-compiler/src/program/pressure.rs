@@ -101,6 +101,8 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
         .iter()
         .map(|stmt| match stmt {
             Stmt::For { body, .. } | Stmt::ForUnits(body) => addresses(program, body, true),
+            // By straight-line code.
+            Stmt::ByParts { .. } => 0,
             // Two rows a thread, from one panel to the next.
             Stmt::Panels { .. } => 0,
             Stmt::Load { target, source, .. } if in_loop => row_addresses(program, *target, source),

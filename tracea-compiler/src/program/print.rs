@@ -58,10 +58,13 @@ impl fmt::Display for Program {
 }
 
 impl Program {
-    fn kept_name(&self, kept: Option<&Kept>) -> &str {
+    fn kept_name<'k>(&'k self, kept: Option<&'k Kept>) -> &'k str {
         match kept {
             Some(Kept::Rows { tile, .. }) => self.kept(*tile).map_or("", |tile| &tile.name),
-            Some(Kept::Slot { stream: shared, .. } | Kept::Slice { shared, .. }) => &self.shared(*shared).name,
+            Some(Kept::Slot { stream: shared, .. } | Kept::Slice { shared, .. } | Kept::Row { shared, .. }) => {
+                &self.shared(*shared).name
+            }
+            Some(Kept::Held { name, .. }) => name,
             None => "",
         }
     }
@@ -153,12 +156,13 @@ impl Program {
                     write!(f, "load {} <- {}", self.var(*target).name, self.access(source))?;
                     match kept {
                         Some(Kept::Rows { surely: false, .. }) => write!(f, " or {}", self.kept_name(kept.as_ref()))?,
-                        Some(Kept::Rows { .. } | Kept::Slot { .. } | Kept::Slice { .. }) => {
-                            write!(f, " kept in {}", self.kept_name(kept.as_ref()))?
-                        }
+                        Some(Kept::Held { name, .. }) => write!(f, " held as {name}")?,
+                        Some(_) => write!(f, " kept in {}", self.kept_name(kept.as_ref()))?,
                         None => {}
                     }
                 }
+                Stmt::DeclareEnds { row } => write!(f, "ends of rows in {}", self.kept_name(Some(row)))?,
+                Stmt::HoldSlice { name, slice } => write!(f, "hold {name} <- {}", self.kept_name(Some(slice)))?,
                 Stmt::HoldRows { access, .. } => write!(f, "hold rows of {}", self.access(access))?,
                 Stmt::Keep { kept, source } => {
                     write!(f, "keep {} <- {}", self.kept_name(Some(kept)), self.access(source))?
@@ -235,6 +239,11 @@ impl Program {
                 Stmt::TakeUnit => write!(f, "take unit")?,
                 Stmt::ForUnits(body) => {
                     writeln!(f, "for unit")?;
+                    self.stmts(f, body, depth + 1)?;
+                    continue;
+                }
+                Stmt::Ahead { turns, body } => {
+                    writeln!(f, "{turns} turns ahead")?;
                     self.stmts(f, body, depth + 1)?;
                     continue;
                 }

@@ -28,8 +28,9 @@ pub struct Shared {
     pub private: bool,
     /// Bytes from one stage to the next.
     pub pitch: u32,
-    /// The buffer in whose stages it lies.
+    /// The buffer in whose stages it lies, from which of them on.
     pub host: Option<SharedId>,
+    pub host_stage: u32,
     /// Bytes from the start of dynamic shared memory.
     pub offset: u32,
 }
@@ -49,6 +50,7 @@ impl Shared {
             private: false,
             pitch: rows * cols * dtype.bytes(),
             host: None,
+            host_stage: 0,
             offset: 0,
         }
     }
@@ -107,7 +109,8 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     }
     for i in 0..count {
         if let Some(host) = program.shared[i].host {
-            program.shared[i].offset = program.shared(host).offset;
+            let host = program.shared(host);
+            program.shared[i].offset = host.offset + program.shared[i].host_stage * host.pitch;
         }
     }
     program.scratch = (total, scratch_bytes);

@@ -129,6 +129,15 @@ pub enum Stmt {
         layout: LayoutId,
         access: Access,
     },
+    /// What threads have of the rows under way beside what they keep of them: the elements at their ends.
+    DeclareEnds {
+        row: Kept,
+    },
+    /// A column slice that threads keep together → the registers of those that have its elements, under that name.
+    HoldSlice {
+        name: String,
+        slice: Kept,
+    },
     /// global → what this thread keeps of the tile, asynchronously.
     Keep {
         kept: Kept,
@@ -187,8 +196,13 @@ pub enum Stmt {
     ForUnits(Vec<Stmt>),
     /// Producer: takes the next unit, and passes it to all of the block.
     TakeUnit,
-    /// Which tile, and which part of it, this unit of work is.
+    /// Which tile, and which part of it, this unit of work is; before all units, the first of this block's.
     Locate,
+    /// The same statements for the unit that this block takes so many turns later, if there is one.
+    Ahead {
+        turns: u32,
+        body: Vec<Stmt>,
+    },
     /// What TMA was asked to store has left shared memory.
     FinishStores,
     /// So many warpgroups issue products one after the other.
@@ -300,6 +314,7 @@ impl Stmt {
         match self {
             Stmt::For { body, .. }
             | Stmt::ForUnits(body)
+            | Stmt::Ahead { body, .. }
             | Stmt::If { body, .. }
             | Stmt::ByColumns { body, .. }
             | Stmt::ByParts { body, .. }
@@ -314,6 +329,7 @@ impl Stmt {
         match self {
             Stmt::For { body, .. }
             | Stmt::ForUnits(body)
+            | Stmt::Ahead { body, .. }
             | Stmt::If { body, .. }
             | Stmt::ByColumns { body, .. }
             | Stmt::ByParts { body, .. }

@@ -40,6 +40,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         swapped: false,
         skewed: false,
         whole: None,
+        in_turn: false,
         why: String::new(),
     };
     for (index, axis) in nest.axes.iter().enumerate() {

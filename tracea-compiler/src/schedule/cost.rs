@@ -256,7 +256,9 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program, s
 
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
 fn of_rows(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
-    let mut cost = Cost { once: START, resident: pressure::likely_resident(program), ..Cost::default() };
+    // What a block keeps of rows that it takes in turn leaves no shared memory for another block, and is there when a row's turn comes.
+    let (once, resident) = if schedule.in_turn { (0, 1) } else { (START, pressure::likely_resident(program)) };
+    let mut cost = Cost { once, resident, ..Cost::default() };
     let rows = Rows { nest, facts, schedule, program };
     if rows.come_first() {
         cost.once += MEMORY;

@@ -38,6 +38,8 @@ pub struct Schedule {
     pub skewed: bool,
     /// The axis along which a block takes rows whole: a launch must not have longer ones.
     pub whole: Option<AxisId>,
+    /// A block takes one whole row after another, `stages` of them under way.
+    pub in_turn: bool,
     /// `pinned`, or why the compiler chose it.
     pub why: String,
 }
@@ -153,6 +155,9 @@ impl Schedule {
         }
         if self.whole.is_some() {
             parts.push("taken whole".to_string());
+        }
+        if self.in_turn {
+            parts.push("in turn".to_string());
         }
         parts.join(", ")
     }

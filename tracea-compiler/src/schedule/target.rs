@@ -41,6 +41,11 @@ pub static SM_90A: Target = Target {
 /// The targets that lowering knows.
 pub static TARGETS: [&Target; 2] = [&SM_80, &SM_90A];
 
+/// Shared memory that a block can ask for on some device.
+pub fn most_shared() -> u32 {
+    TARGETS.iter().map(|target| target.shared_limit).max().unwrap_or(0)
+}
+
 /// By the name that a schedule attribute uses.
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().copied().find(|target| target.name == name)

@@ -160,6 +160,23 @@ pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> V
     ]
 }
 
+/// The same kernel for longer rows, which a block takes in turn: of a thread's vectors, shared memory has room for those that take so many
+/// bytes an element.
+pub fn by_rows_in_turn(rows: AxisId, columns: &[AxisId], bytes: u32, schedule: &Schedule) -> Vec<Schedule> {
+    let Some(whole) = columns.first().copied() else { return Vec::new() };
+    let of = |warps: u32, vector_bytes: u32, stages: u32| {
+        let vectors = (vector_bytes / bytes.max(1)).max(1);
+        let why = format!("long rows in turn, {stages} under way");
+        let mut schedule =
+            Schedule { skewed: true, whole: Some(whole), in_turn: true, warps: (1, warps), stages, why, ..schedule.clone() };
+        columns.iter().for_each(|axis| schedule.blocks[axis.index()] = None);
+        schedule.blocks[rows.index()] = Some(1);
+        schedule.blocks[whole.index()] = Some(warps * 32 * vectors * 8);
+        schedule
+    };
+    vec![of(16, 16, 3), of(16, 26, 2), of(8, 50, 2)]
+}
+
 /// The same schedule for three warpgroups a block, where products are other ones' operands: while one multiplies, two work out what to
 /// multiply. A thread's registers are just enough: not where a loop ends where a tensor says, where the assembler unrolls a short one, or
 /// interleaves functions that take many instructions, or elements' places are numbers too.

@@ -14,6 +14,7 @@ use super::model::{Capacity, rows_together};
 use super::params::{Cut, Given, Parameters, Shares, shared_bytes, tiles};
 use super::pick::Picked;
 use super::remembered::{self, Asked};
+use super::skew::alike_in_turn;
 use super::slot::LoadKey;
 use super::tensor_map::{EncodedMaps, merges, writable};
 use super::window::Windows;
@@ -164,8 +165,10 @@ impl Launch<'_> {
         let tiles = tiles(self.kernel.name, variant, &sizes)?;
         let cluster = variant.cluster.max(1);
         let units = shares.units(tiles).next_multiple_of(cluster);
+        let at_a_time = Capacity::of(gpu).blocks_at_a_time(variant.cost.resident.max(1), cluster);
         let blocks = match variant.persistent {
-            true => units.min(Capacity::of(gpu).blocks_at_a_time(variant.cost.resident.max(1), cluster)),
+            true if variant.takes_rows_in_turn() => units.min(alike_in_turn(variant, tensors, at_a_time)),
+            true => units.min(at_a_time),
             false => units,
         };
         // Where the room is does not matter yet.

@@ -37,6 +37,24 @@ pub(super) fn has_room(variant: &Variant, sizes: &Sizes) -> bool {
     variant.longest.is_none_or(|axis| (1..=u64::from(axis.block)).contains(&sizes.product(axis.dims)))
 }
 
+/// How many blocks take whole rows in turn, where so many run at a time: the rows of each begin equally far past a line of memory, if so many
+/// blocks do, and surely past a chunk.
+pub(super) fn alike_in_turn(variant: &Variant, tensors: &Tensors<'_>, at_a_time: u32) -> u32 {
+    const LINE: usize = 128;
+    let all = || variant.skewed.iter().filter_map(|tensor| tensors.get(*tensor));
+    let by_lines = all().map(|tensor| rows_until_alike(tensor, LINE)).max().unwrap_or(1);
+    let by_chunks = all().map(|tensor| rows_until_alike(tensor, CHUNK * tensor.dtype().bytes())).max().unwrap_or(1);
+    let rows = if by_lines <= at_a_time { by_lines } else { by_chunks };
+    (at_a_time / rows * rows).max(by_chunks)
+}
+
+/// Of a matrix: from one row to the next that begins equally far past a multiple of so many bytes, a power of two.
+fn rows_until_alike(tensor: &RawTensor, bytes: usize) -> u32 {
+    let stride = tensor.layout().strides().first().map_or(0, |stride| stride * tensor.dtype().bytes());
+    let left = 1 << stride.trailing_zeros().min(bytes.ilog2());
+    (bytes / left) as u32
+}
+
 fn skew_of(tensor: &RawTensor) -> u32 {
     let layout = tensor.layout();
     let outer = layout.rank().saturating_sub(1);
@@ -95,6 +113,21 @@ mod tests {
         let has_room_for = |columns| has_room(&WHOLE, &Sizes::of(&[8, columns]));
         assert_eq!([0, 1, 263, 264].map(has_room_for), [false, true, true, false]);
         assert!(has_room(&BOTH, &Sizes::of(&[8, 264])));
+    }
+
+    #[test]
+    fn blocks_take_rows_that_lie_alike() {
+        let blocks = |dtype: Dtype, columns: usize, at_a_time| {
+            let layout = Layout::strided(&[1000, columns], &[columns, 1]).unwrap();
+            let rows = RawTensor::borrowing(dtype, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu());
+            let mut tensors = Tensors::new();
+            tensors.push(&rows);
+            alike_in_turn(&Variant { skewed: &[0], ..BOTH }, &tensors, at_a_time)
+        };
+        assert_eq!([64, 96, 100, 66, 67].map(|columns| blocks(Dtype::F16, columns, 132)), [132, 132, 128, 128, 128]);
+        assert_eq!(blocks(Dtype::F32, 67, 132), 128, "32 floats a line");
+        assert_eq!(blocks(Dtype::F16, 67, 60), 56, "a line has more rows than blocks run: alike by chunks");
+        assert_eq!(blocks(Dtype::F16, 67, 6), 8, "no fewer than that, though not all at a time");
     }
 
     #[test]

@@ -1,0 +1,291 @@
+//! Whole rows that a block takes in turn: while it works on one, the next ones are on their way to shared memory, where each thread keeps
+//! what it will read of them itself. What the rows share, threads have in registers throughout.
+//!
+//! ```text
+//! x = a row, in registers                   keep gain; hold gain
+//! s = sum of x                              keep the first rows
+//! y = x * s * gain                  →       for each row of this block's
+//! store y                                       for each part { load x;  fold s };  spread s
+//!                                               for each part { load x;  y = x * s * gain;  store;  keep the row that comes next }
+//! ```
+//! Elements of a row are computed for each part that reads them. A slice passes through the slots that rows are kept in: the first row comes
+//! beside the first slice, the others after the last one.
+
+use super::Lowering;
+use crate::nest::{AxisId, Op, ReduceOp};
+use crate::program::layout::LayoutId;
+use crate::program::pressure::{MOST_REGISTERS, at_launch, reads, writes};
+use crate::program::{
+    Access, Along, Domain, Expr, IntText, Kept, Program, Scalar, Scope, Stmt, StoreWay, VarId,
+};
+use crate::schedule::ScheduleError;
+use std::collections::BTreeSet;
+
+/// Places for vectors before a row's first one, at most: as a line of memory has, of elements of a byte.
+pub const MOST_PASSED_OVER: u32 = 15;
+
+/// Registers that a thread needs beside slices.
+const BESIDE_SLICES: u32 = 48;
+
+impl Lowering<'_> {
+    /// Says where rows are kept that tiles will be loaded from.
+    pub fn keep_rows(&mut self) -> Result<(), ScheduleError> {
+        let turn = self.names.fresh("turn");
+        let slot = IntText::Rem(Box::new(IntText::name(&turn)), self.schedule.stages);
+        self.program.counters.push(turn);
+        let facts = self.facts;
+        for id in &facts.order {
+            let Op::Load { tensor, index } = &self.nest.value(*id).op else { continue };
+            let Domain::Tile(layout) = self.domain(*id) else { continue };
+            let (rows, cols, along) = {
+                let layout = self.program.layout(layout);
+                (layout.rows, layout.cols, layout.col_axis)
+            };
+            let kept = self.nest.tensor(*tensor);
+            if kept.mutable || !self.runs_along(*tensor, index, along) {
+                return Err(not_in_turn());
+            }
+            let shared = self.shared(&format!("{}_kept", kept.name), kept.dtype, rows, cols, self.schedule.stages);
+            self.program.shared[shared.0 as usize].private = true;
+            let ends = self.names.fresh(&format!("{}_ends", kept.name));
+            self.kept_values.push((*id, Kept::Row { shared, layout, slot: slot.clone(), ends }));
+        }
+        Ok(())
+    }
+
+    /// The program so far, which is for one row, for all rows of a block.
+    pub fn take_in_turn(&mut self) -> Result<(), ScheduleError> {
+        let mut of_a_row = std::mem::take(&mut self.out);
+        let known = of_a_row.iter().position(|stmt| matches!(stmt, Stmt::FindParts { .. })).map_or(0, |found| found + 2);
+        self.out = of_a_row.drain(..known).collect();
+        let slices = self.hold_slices(&mut of_a_row)?;
+        let rows: Vec<Row> = of_a_row.iter().filter_map(Row::of).collect();
+        let mut unit = Unit { program: &self.program, elements: Vec::new(), out: Vec::new(), last_part: None };
+        of_a_row.into_iter().try_for_each(|stmt| unit.take(stmt))?;
+        let (mut unit, last_part) = (unit.out, unit.last_part);
+        let Some(Stmt::ByParts { body, .. }) = last_part.and_then(|at| unit.get_mut(at)) else {
+            return Err(not_in_turn());
+        };
+        let stages = self.schedule.stages;
+        body.push(Stmt::Ahead { turns: stages, body: rows.iter().map(|row| row.keep(None)).collect() });
+        self.bring_first(slices, &rows);
+        unit.splice(0..0, [Stmt::Locate, Stmt::Wait(stages - 1)]);
+        unit.push(Stmt::Commit);
+        unit.extend(self.program.counters.iter().cloned().map(Stmt::Advance));
+        self.out.push(Stmt::ForUnits(unit));
+        Ok(())
+    }
+
+    /// Has column slices loaded from registers, and says how each comes there: as threads keep it, and under which name they then have it.
+    fn hold_slices(&mut self, stmts: &mut [Stmt]) -> Result<Vec<(Stmt, Stmt)>, ScheduleError> {
+        let host = self.kept_values.iter().find_map(|(_, kept)| match kept {
+            Kept::Row { shared, .. } => Some(*shared),
+            _ => None,
+        });
+        let host = host.ok_or_else(not_in_turn)?;
+        let stages = self.schedule.stages;
+        let room = self.program.shared(host).pitch * (stages - 1);
+        let (mut slices, mut words) = (Vec::new(), 0);
+        for stmt in stmts {
+            let Stmt::Load { target, source, kept } = stmt else { continue };
+            let Domain::Cols(layout) = self.program.var(*target).domain else { continue };
+            let tensor = self.nest.tensor(source.tensor);
+            let shape = self.program.layout(layout);
+            if tensor.mutable || !self.runs_along(source.tensor, &source.index, shape.col_axis) {
+                return Err(not_in_turn());
+            }
+            words += (shape.col_size() * tensor.dtype.bytes()).div_ceil(4);
+            let (rows, cols) = (shape.rows, shape.cols);
+            let [name, held] = ["slice", "held"].map(|what| self.names.fresh(&format!("{}_{what}", tensor.name)));
+            let shared = self.shared(&format!("{}_kept", tensor.name), tensor.dtype, rows, cols, 1);
+            let buffer = &mut self.program.shared[shared.0 as usize];
+            (buffer.host, buffer.host_stage) = (Some(host), 1);
+            if buffer.pitch > room {
+                return Err(not_in_turn());
+            }
+            *kept = Some(Kept::Held { name: held.clone(), layout });
+            let slice = Kept::Slice { name, shared, layout };
+            let keep = Stmt::Keep { kept: slice.clone(), source: source.clone() };
+            slices.push((keep, Stmt::HoldSlice { name: held, slice }));
+        }
+        let registers = at_launch(self.program.threads, 1).min(MOST_REGISTERS);
+        if words + BESIDE_SLICES > registers { Err(not_in_turn()) } else { Ok(slices) }
+    }
+
+    /// Slices, and the first rows.
+    fn bring_first(&mut self, slices: Vec<(Stmt, Stmt)>, rows: &[Row]) {
+        self.out.extend(rows.iter().map(|row| Stmt::DeclareEnds { row: row.kept.clone() }));
+        let ahead = |turns: u32| {
+            let slot = IntText::Const(turns.into());
+            let body = rows.iter().map(|row| row.keep(Some(&slot))).collect();
+            [Stmt::Ahead { turns, body }, Stmt::Commit]
+        };
+        let beside_slices = u32::from(!slices.is_empty());
+        for (at, (keep, hold)) in slices.into_iter().enumerate() {
+            self.out.extend([keep, Stmt::Commit]);
+            match at {
+                0 => self.out.extend(ahead(0).into_iter().chain([Stmt::Wait(1)])),
+                _ => self.out.push(Stmt::Wait(0)),
+            }
+            self.out.push(hold);
+        }
+        if beside_slices > 0 {
+            self.out.push(Stmt::Barrier(Scope::Tile));
+        }
+        self.out.extend((beside_slices..self.schedule.stages).flat_map(ahead));
+    }
+}
+
+fn not_in_turn() -> ScheduleError {
+    ScheduleError::new("rows of this kernel cannot be taken in turn")
+}
+
+/// A row that is kept, and where it comes from.
+struct Row {
+    kept: Kept,
+    source: Access,
+}
+
+impl Row {
+    fn of(stmt: &Stmt) -> Option<Row> {
+        let Stmt::Load { source, kept: Some(kept @ Kept::Row { .. }), .. } = stmt else { return None };
+        let mut source = source.clone();
+        // There may be none so many turns later.
+        source.limits.extend(rows_of(&source).filter(|axis| !source.limits.contains(axis)));
+        Some(Row { kept: kept.clone(), source })
+    }
+
+    /// In that slot, or in the one of the row at work.
+    fn keep(&self, in_slot: Option<&IntText>) -> Stmt {
+        let mut kept = self.kept.clone();
+        if let (Kept::Row { slot, .. }, Some(wanted)) = (&mut kept, in_slot) {
+            *slot = wanted.clone();
+        }
+        Stmt::Keep { kept, source: self.source.clone() }
+    }
+}
+
+fn rows_of(source: &Access) -> Option<AxisId> {
+    use crate::program::AccessForm;
+    let (AccessForm::Contiguous { rows, .. } | AccessForm::Scattered { rows, .. }) = source.form;
+    rows
+}
+
+/// What is done for one row.
+struct Unit<'p> {
+    program: &'p Program,
+    /// What makes elements of the row, in order.
+    elements: Vec<Stmt>,
+    out: Vec<Stmt>,
+    /// Where in `out` the last parts are gone through.
+    last_part: Option<usize>,
+}
+
+impl Unit<'_> {
+    fn take(&mut self, stmt: Stmt) -> Result<(), ScheduleError> {
+        match stmt {
+            Stmt::Declare(target) if self.is_of_elements(target) => self.elements.push(stmt),
+            Stmt::Load { target, kept: Some(_), .. }
+            | Stmt::Map { target, unless_all: None, .. }
+            | Stmt::MaskEdge { target, .. }
+                if self.is_of_elements(target) =>
+            {
+                self.elements.push(stmt)
+            }
+            Stmt::Reduce { op, value, target, along: Along::Cols } if self.layout_of(value).is_some() => {
+                self.reduce(op, value, target)
+            }
+            Stmt::Store { value, way: StoreWay::Direct, .. } if self.layout_of(value).is_some() => {
+                self.add_part(value, stmt, None)
+            }
+            stmt if !stmt.bodies().is_empty() || self.touches_elements(&stmt) => return Err(not_in_turn()),
+            stmt => self.out.push(stmt),
+        }
+        Ok(())
+    }
+
+    fn is_of_elements(&self, var: VarId) -> bool {
+        matches!(self.program.var(var).domain, Domain::Tile(_) | Domain::Cols(_))
+    }
+
+    fn touches_elements(&self, stmt: &Stmt) -> bool {
+        reads(stmt).into_iter().chain(writes(stmt)).any(|var| self.is_of_elements(var))
+    }
+
+    /// Of a tile of floats, or a narrower type.
+    fn layout_of(&self, var: VarId) -> Option<LayoutId> {
+        let var = self.program.var(var);
+        match var.domain {
+            Domain::Tile(layout) if !matches!(var.ty, Scalar::Int | Scalar::Bool) => Some(layout),
+            _ => None,
+        }
+    }
+
+    fn reduce(&mut self, op: ReduceOp, value: VarId, target: VarId) {
+        let neutral = match op {
+            ReduceOp::Sum => 0.0,
+            ReduceOp::Max => f64::NEG_INFINITY,
+            ReduceOp::Min => f64::INFINITY,
+        };
+        let begin = Stmt::Map { target, value: Expr::Number(neutral), unless_all: None };
+        self.add_part(value, Stmt::Fold { op, value, target, along: Along::Cols }, Some((target, begin)));
+        self.out.push(Stmt::Spread { op, target, along: Along::Cols });
+    }
+
+    /// Something that is done with a value by parts: where the last parts are gone through, if all is there that it takes, or anew. A running
+    /// result begins before.
+    fn add_part(&mut self, value: VarId, stmt: Stmt, running: Option<(VarId, Stmt)>) {
+        let Some(layout) = self.layout_of(value) else { return };
+        let made = self.made_of(value);
+        let last = self.last_part.filter(|at| {
+            let since: BTreeSet<VarId> = self.out[*at..].iter().flat_map(written_inside).collect();
+            made.iter().flat_map(reads).all(|var| !since.contains(&var))
+        });
+        match last {
+            Some(at) => {
+                if let Some((target, begin)) = running {
+                    let declared = self.out.iter().rposition(|stmt| matches!(stmt, Stmt::Declare(var) if *var == target));
+                    let declared = declared.filter(|declared| *declared > at).map(|declared| self.out.remove(declared));
+                    let before: Vec<Stmt> = declared.into_iter().chain([begin]).collect();
+                    self.last_part = Some(at + before.len());
+                    self.out.splice(at..at, before);
+                }
+                let Some(Stmt::ByParts { body, .. }) = self.last_part.and_then(|at| self.out.get_mut(at)) else { return };
+                let missing: Vec<Stmt> = made.into_iter().filter(|stmt| !body.contains(stmt)).collect();
+                body.extend(missing.into_iter().chain([stmt]));
+            }
+            None => {
+                self.out.extend(running.map(|(_, begin)| begin));
+                self.last_part = Some(self.out.len());
+                self.out.push(Stmt::ByParts { layout, body: made.into_iter().chain([stmt]).collect() });
+            }
+        }
+    }
+
+    /// The statements that make a value of a row's elements.
+    fn made_of(&self, value: VarId) -> Vec<Stmt> {
+        let mut wanted = BTreeSet::from([value]);
+        let mut made: Vec<Stmt> = Vec::new();
+        for stmt in self.elements.iter().rev() {
+            let target = match stmt {
+                Stmt::Declare(target) | Stmt::MaskEdge { target, .. } => Some(*target),
+                stmt => writes(stmt),
+            };
+            if target.is_some_and(|target| wanted.contains(&target)) {
+                wanted.extend(reads(stmt));
+                made.push(stmt.clone());
+            }
+        }
+        made.reverse();
+        made
+    }
+}
+
+/// The variables that a statement, or one inside of it, gives a value.
+fn written_inside(stmt: &Stmt) -> Vec<VarId> {
+    let own = match stmt {
+        Stmt::Fold { target, .. } | Stmt::Spread { target, .. } => Some(*target),
+        stmt => writes(stmt),
+    };
+    own.into_iter().chain(stmt.bodies().into_iter().flatten().flat_map(written_inside)).collect()
+}
