@@ -42,6 +42,7 @@ mod normalised;
 mod nvrtc;
 mod pairs;
 mod reductions;
+mod residual_norm;
 mod rms_gemm;
 mod rotary;
 mod rounding;
@@ -98,6 +99,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(normalised::subjects());
     all.extend(pairs::subjects());
     all.extend(reductions::subjects());
+    all.extend(residual_norm::subjects());
     all.extend(rms_gemm::subjects());
     all.extend(rotary::subjects());
     all.extend(row_sums::subjects());

@@ -16,6 +16,9 @@ use tracea::prelude::*;
 /// A block's shared memory on the target's largest device; the runtime tells smaller ones that there is no code for them.
 const SHARED_BYTES: &[(&str, u32)] = &[("sm_80", 163 << 10), ("sm_90a", 227 << 10)];
 
+/// The same of any device: rows in turn are for those that have room for some.
+const MOST_SHARED_BYTES: u32 = 227 << 10;
+
 /// A multiprocessor's registers.
 const REGISTERS: u32 = 65536;
 
@@ -281,10 +284,10 @@ fn within_plan(variant: &Variant, compiled: &Compiled) -> Result<(), Failed> {
         .into());
     }
     let shared = shared_bytes + variant.most_shared_bytes();
-    match SHARED_BYTES.iter().find(|(target, _)| *target == variant.target) {
-        Some((_, limit)) if shared > *limit => {
-            Err(format!("{shared} bytes of shared memory, a block has {limit}").into())
-        }
+    let of_target = SHARED_BYTES.iter().find(|(target, _)| *target == variant.target).map(|(_, limit)| *limit);
+    let limit = if variant.takes_rows_in_turn() { Some(MOST_SHARED_BYTES) } else { of_target };
+    match limit {
+        Some(limit) if shared > limit => Err(format!("{shared} bytes of shared memory, a block has {limit}").into()),
         _ => Ok(()),
     }
 }

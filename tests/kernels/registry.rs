@@ -173,6 +173,11 @@ const ROWS: Sizes = Sizes {
         &[9, 1031],
         &[9, 4103],
         &[2, 8199],
+        // The longest that blocks take in turn; more rows than blocks run at a time.
+        &[2, 32655],
+        &[2, 51087],
+        &[2, 53135],
+        &[523, 71],
         &[9, 14],
     ],
     random: &[0..=40, 0..=300],

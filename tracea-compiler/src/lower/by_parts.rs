@@ -157,7 +157,7 @@ mod tests {
     use proc_macro2::TokenStream;
     use quote::quote;
 
-    /// The portfolio's schedules that take rows whole.
+    /// The portfolio's schedules that take rows whole, in registers.
     fn whole(body: TokenStream) -> Vec<Lowered> {
         let (nest, _) = testing::nest(quote! {
             fn f<M: Dim, N: Dim>(
@@ -167,7 +167,7 @@ mod tests {
             }
         });
         let portfolio = lower_portfolio(&nest, &SM_80).expect("a portfolio");
-        portfolio.into_iter().filter(|lowered| lowered.schedule.whole.is_some()).collect()
+        portfolio.into_iter().filter(|lowered| lowered.schedule.whole.is_some() && !lowered.schedule.in_turn).collect()
     }
 
     fn normed() -> Vec<Lowered> {

@@ -16,7 +16,7 @@ use crate::nest::{AxisId, Op, ReduceOp};
 use crate::program::layout::LayoutId;
 use crate::program::pressure::{MOST_REGISTERS, at_launch, reads, writes};
 use crate::program::{
-    Access, Along, Domain, Expr, IntText, Kept, Program, Scalar, Scope, Stmt, StoreWay, VarId,
+    Access, AccessForm, Along, Domain, Expr, IntText, Kept, Program, Scalar, Scope, Stmt, StoreWay, VarId,
 };
 use crate::schedule::ScheduleError;
 use std::collections::BTreeSet;
@@ -24,8 +24,9 @@ use std::collections::BTreeSet;
 /// Places for vectors before a row's first one, at most: as a line of memory has, of elements of a byte.
 pub const MOST_PASSED_OVER: u32 = 15;
 
-/// Registers that a thread needs beside slices.
-const BESIDE_SLICES: u32 = 48;
+/// Registers that a thread needs beside slices, and for where each matrix is.
+const BESIDE_SLICES: u32 = 26;
+const OF_A_MATRIX: u32 = 10;
 
 impl Lowering<'_> {
     /// Says where rows are kept that tiles will be loaded from.
@@ -56,7 +57,8 @@ impl Lowering<'_> {
     /// The program so far, which is for one row, for all rows of a block.
     pub fn take_in_turn(&mut self) -> Result<(), ScheduleError> {
         let mut of_a_row = std::mem::take(&mut self.out);
-        let known = of_a_row.iter().position(|stmt| matches!(stmt, Stmt::FindParts { .. })).map_or(0, |found| found + 2);
+        let known =
+            of_a_row.iter().position(|stmt| matches!(stmt, Stmt::FindParts { .. })).map_or(0, |found| found + 2);
         self.out = of_a_row.drain(..known).collect();
         let slices = self.hold_slices(&mut of_a_row)?;
         let rows: Vec<Row> = of_a_row.iter().filter_map(Row::of).collect();
@@ -109,7 +111,9 @@ impl Lowering<'_> {
             slices.push((keep, Stmt::HoldSlice { name: held, slice }));
         }
         let registers = at_launch(self.program.threads, 1).min(MOST_REGISTERS);
-        if words + BESIDE_SLICES > registers { Err(not_in_turn()) } else { Ok(slices) }
+        let matrices = self.program.whole.as_ref().map_or(0, |whole| whole.tensors.len() as u32);
+        let fits = words + BESIDE_SLICES + OF_A_MATRIX * matrices <= registers;
+        if fits { Ok(slices) } else { Err(not_in_turn()) }
     }
 
     /// Slices, and the first rows.
@@ -166,7 +170,6 @@ impl Row {
 }
 
 fn rows_of(source: &Access) -> Option<AxisId> {
-    use crate::program::AccessForm;
     let (AccessForm::Contiguous { rows, .. } | AccessForm::Scattered { rows, .. }) = source.form;
     rows
 }
@@ -239,18 +242,21 @@ impl Unit<'_> {
         let made = self.made_of(value);
         let last = self.last_part.filter(|at| {
             let since: BTreeSet<VarId> = self.out[*at..].iter().flat_map(written_inside).collect();
-            made.iter().flat_map(reads).all(|var| !since.contains(&var))
+            made.iter().flat_map(reads).all(|var| self.is_of_elements(var) || !since.contains(&var))
         });
         match last {
             Some(at) => {
                 if let Some((target, begin)) = running {
-                    let declared = self.out.iter().rposition(|stmt| matches!(stmt, Stmt::Declare(var) if *var == target));
+                    let declared =
+                        self.out.iter().rposition(|stmt| matches!(stmt, Stmt::Declare(var) if *var == target));
                     let declared = declared.filter(|declared| *declared > at).map(|declared| self.out.remove(declared));
                     let before: Vec<Stmt> = declared.into_iter().chain([begin]).collect();
                     self.last_part = Some(at + before.len());
                     self.out.splice(at..at, before);
                 }
-                let Some(Stmt::ByParts { body, .. }) = self.last_part.and_then(|at| self.out.get_mut(at)) else { return };
+                let Some(Stmt::ByParts { body, .. }) = self.last_part.and_then(|at| self.out.get_mut(at)) else {
+                    return;
+                };
                 let missing: Vec<Stmt> = made.into_iter().filter(|stmt| !body.contains(stmt)).collect();
                 body.extend(missing.into_iter().chain([stmt]));
             }
@@ -288,4 +294,165 @@ fn written_inside(stmt: &Stmt) -> Vec<VarId> {
         stmt => writes(stmt),
     };
     own.into_iter().chain(stmt.bodies().into_iter().flatten().flat_map(written_inside)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::emit::{emit, launch_plan};
+    use crate::lower::{Lowered, lower_portfolio};
+    use crate::program::Units;
+    use crate::schedule::target::SM_80;
+    use crate::testing::{self, lines};
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    /// The portfolio's schedules that take rows in turn.
+    fn in_turn(params: TokenStream, body: TokenStream) -> Vec<Lowered> {
+        let (nest, _) = testing::nest(quote! {
+            fn f<M: Dim, N: Dim>(gain: &Tensor<f16, (N,)>, #params) {
+                tile!(for i in M { #body });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_80).expect("a portfolio");
+        portfolio.into_iter().filter(|lowered| lowered.schedule.in_turn).collect()
+    }
+
+    fn of_matrices() -> TokenStream {
+        quote!(x: &Tensor<f16, (M, N)>, y: &mut Tensor<f16, (M, N)>)
+    }
+
+    fn normed() -> Vec<Lowered> {
+        in_turn(
+            of_matrices(),
+            quote! {
+                let mut squares = zeros::<f32>(i);
+                tile!(for j in N { squares += (x[(i, j)].to::<f32>() * x[(i, j)].to::<f32>()).row_sum(); });
+                let rate = squares.rsqrt();
+                tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() * rate * gain[j].to::<f32>()).to(); });
+            },
+        )
+    }
+
+    #[test]
+    fn the_next_rows_come_while_one_is_worked_on() {
+        let lines = lines(&normed()[0].program);
+        let expected = [
+            "keep gain_kept <- gain by rows",
+            "commit",
+            "0 turns ahead",
+            "keep x_kept <- x by rows",
+            "commit",
+            "wait 1",
+            "barrier",
+            "hold gain_held <- gain_kept",
+            "barrier",
+            "1 turns ahead",
+            "keep x_kept <- x by rows",
+            "commit",
+            "2 turns ahead",
+            "keep x_kept <- x by rows",
+            "commit",
+            "for unit",
+            "wait 2",
+            "by parts",
+            "load x_tile <- x by rows kept in x_kept",
+            "fold total = Sum of value along Cols",
+            "spread total (Sum along Cols)",
+            "by parts",
+            "load x_tile <- x by rows kept in x_kept",
+            "load gain_tile <- gain by rows held as gain_held",
+            "store y by rows <- y_tile",
+            "3 turns ahead",
+            "keep x_kept <- x by rows",
+            "commit",
+            "advance turn",
+        ];
+        let wanted = [
+            "keep", "commit", "wait", "barrier", "hold", "for", "by parts", "load", "fold", "spread", "store",
+            "advance",
+        ];
+        let is_wanted = |line: &str| wanted.iter().any(|word| line.starts_with(word)) || line.contains("ahead");
+        let found: Vec<&str> = lines.iter().map(String::as_str).filter(|line| is_wanted(line)).collect();
+        assert_eq!(found, expected, "{lines:#?}");
+    }
+
+    #[test]
+    fn rows_are_as_long_as_shared_memory_and_registers_have_room_for() {
+        let normed = normed();
+        let plans = normed.iter().map(|lowered| launch_plan(lowered, emit(&lowered.nest, &lowered.program)));
+        let found: Vec<(u32, u32, bool)> = plans
+            .map(|plan| (plan.longest.map_or(0, |longest| longest.block), plan.threads, plan.persistent))
+            .collect();
+        // A line may have fifteen places before a row's first vector; less than a vector more is at the ends.
+        let longest = |columns: u32| columns + 7 - 15 * 8;
+        assert_eq!(found, [(longest(32768), 512, true), (longest(53248), 512, true)]);
+        assert!(normed.iter().all(|lowered| lowered.program.units == Units::Turns && lowered.cost.resident == 1));
+    }
+
+    #[test]
+    fn a_row_that_does_not_exist_is_not_kept() {
+        let (nest, _) = testing::nest(quote! {
+            fn f<N: Dim>(gain: &Tensor<f16, (N,)>, x: &Tensor<f16, (Const<1000>, N)>, y: &mut Tensor<f16, (Const<1000>, N)>) {
+                tile!(for i in Const::<1000> {
+                    let mut sum = zeros::<f32>(i);
+                    tile!(for j in N { sum += x[(i, j)].to::<f32>().row_sum(); });
+                    tile!(for j in N { y[(i, j)] = (gain[j].to::<f32>() * sum).to(); });
+                });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_80).expect("a portfolio");
+        let in_turn = portfolio.iter().find(|lowered| lowered.schedule.in_turn).expect("rows in turn");
+        let text = emit(&in_turn.nest, &in_turn.program);
+        let ahead = text.split("int block = unit + 3 * gridDim.x;").nth(1).expect("the row three turns ahead");
+        assert!(ahead.contains("return {x + i * x_stride0 + j0, i < const_1000};"), "{ahead}");
+    }
+
+    #[test]
+    fn reductions_that_take_nothing_of_each_other_go_through_a_row_together() {
+        let parts = |body: TokenStream| {
+            let all = in_turn(of_matrices(), body);
+            lines(&all[0].program).iter().filter(|line| *line == "by parts").count()
+        };
+        let end = quote!(tile!(for j in N { y[(i, j)] = ((x[(i, j)].to::<f32>() - sum) * squares * gain[j].to::<f32>()).to(); }););
+        let together = quote! {
+            let mut sum = zeros::<f32>(i);
+            let mut squares = zeros::<f32>(i);
+            tile!(for j in N {
+                let value = x[(i, j)].to::<f32>();
+                sum += value.row_sum();
+                squares += (value * value).row_sum();
+            });
+            #end
+        };
+        let one_after_the_other = quote! {
+            let mut sum = zeros::<f32>(i);
+            tile!(for j in N { sum += x[(i, j)].to::<f32>().row_sum(); });
+            let mut squares = zeros::<f32>(i);
+            tile!(for j in N {
+                let value = x[(i, j)].to::<f32>() - sum;
+                squares += (value * value).row_sum();
+            });
+            #end
+        };
+        assert_eq!((parts(together), parts(one_after_the_other)), (2, 3));
+    }
+
+    #[test]
+    fn only_rows_that_share_slices_are_taken_so() {
+        let count = |params, read: TokenStream| {
+            let body = quote! {
+                let mut sum = zeros::<f32>(i);
+                tile!(for j in N { sum += #read.to::<f32>().row_sum(); });
+                tile!(for j in N { y[(i, j)] = (#read.to::<f32>() * sum).to(); });
+            };
+            in_turn(params, body).len()
+        };
+        assert_eq!(count(of_matrices(), quote!(x[(i, j)])), 0, "nothing to have at hand");
+        assert_eq!(count(of_matrices(), quote!((x[(i, j)] * gain[j]))), 2);
+        let many = quote!(
+            x: &Tensor<f16, (M, N)>, a: &Tensor<f32, (N,)>, b: &Tensor<f32, (N,)>, c: &Tensor<f32, (N,)>, y: &mut Tensor<f16, (M, N)>
+        );
+        let all = quote!((x[(i, j)].to::<f32>() * gain[j].to::<f32>() + a[j] + b[j] + c[j]));
+        assert_eq!(count(many, all), 0, "registers for fewer slices");
+    }
 }

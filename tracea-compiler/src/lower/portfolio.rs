@@ -211,8 +211,8 @@ fn by_rows_in_turn(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lower
         let fits = program.shared_bytes <= target::most_shared() && skew::is_carried_out(&program);
         fits.then(|| Lowered::of(&laid, &facts, schedule, program))
     };
-    let schedules = schedule::variants::by_rows_in_turn(found.rows, &found.columns, found.read_bytes(&laid.nest), schedule);
-    schedules.into_iter().filter_map(lowered).collect()
+    let kinds = schedule::variants::by_rows_in_turn(found.rows, &found.columns, found.read_bytes(&laid.nest), schedule);
+    kinds.into_iter().filter_map(|kind| kind.into_iter().find_map(lowered)).collect()
 }
 
 /// The same schedule for pairs of blocks, where they have a tile to fetch for each other.

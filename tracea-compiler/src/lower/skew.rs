@@ -25,6 +25,8 @@ pub struct SkewedRows {
     /// Tensors whose rows these are, and where in each of them.
     pub tensors: Vec<TensorId>,
     leading: Vec<Int>,
+    /// Whether they share a slice.
+    share: bool,
 }
 
 /// Where a kernel is nothing but loops over the columns of rows, all of the same length, that are in no tensor found at other places; or
@@ -33,7 +35,7 @@ pub fn find(nest: &Nest, facts: &Facts, whole: Option<AxisId>) -> Option<SkewedR
     let mut tiled = nest.grid.iter().copied().filter(|axis| is_tiled(nest, *axis));
     let (rows, None) = (tiled.next()?, tiled.next()) else { return None };
     let columns = whole.into_iter().collect();
-    let mut found = SkewedRows { rows, columns, tensors: Vec::new(), leading: Vec::new() };
+    let mut found = SkewedRows { rows, columns, tensors: Vec::new(), leading: Vec::new(), share: false };
     for stmt in &nest.body.stmts {
         if let NestStmt::Loop(inner) = stmt {
             let flat = inner.body.stmts.iter().all(|stmt| !matches!(stmt, NestStmt::Loop(_)));
@@ -83,6 +85,7 @@ impl SkewedRows {
         if axes == [*column] {
             let mut apart = true;
             leading.iter().for_each(|int| axes_in(int, &mut |axis| apart &= !is_tiled(nest, axis)));
+            self.share |= apart;
             return apart;
         }
         if axes != [self.rows, *column] || (!self.tensors.is_empty() && leading != self.leading) {
@@ -101,10 +104,11 @@ impl SkewedRows {
         read.map(|tensor| tensor.dtype.bytes()).sum()
     }
 
-    /// Whether each block may take several rows: those of matrices, which several loops walk along. What rows share, a block has once.
+    /// Whether each block may take several rows: those of matrices, which several loops walk along. It pays where they share something, which a
+    /// block then has once.
     pub fn in_turn(&self, nest: &Nest) -> bool {
         let of_matrices = matches!(self.leading[..], [Int::Axis(axis)] if axis == self.rows);
-        of_matrices && nest.grid == [self.rows] && self.columns.len() > 1
+        of_matrices && self.share && nest.grid == [self.rows] && self.columns.len() > 1
     }
 
     fn takes_stores(&mut self, nest: &Nest, stmts: &[NestStmt]) -> bool {

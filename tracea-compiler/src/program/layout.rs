@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn whole_rows_have_slots_for_the_elements_at_their_ends() {
         let sizes = |threads_n, vec| {
-            let tile = layout(LayoutKind::WholeRows { threads_m: 4, threads_n, vec, in_turn: false }, 4, 4 * threads_n * vec);
+            let tile =
+                layout(LayoutKind::WholeRows { threads_m: 4, threads_n, vec, in_turn: false }, 4, 4 * threads_n * vec);
             (tile.size(), tile.row_size(), tile.col_size())
         };
         // Up to seven elements at each end, or three.

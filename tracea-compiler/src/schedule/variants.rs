@@ -160,21 +160,21 @@ pub fn by_whole_rows(rows: AxisId, columns: &[AxisId], schedule: &Schedule) -> V
     ]
 }
 
-/// The same kernel for longer rows, which a block takes in turn: of a thread's vectors, shared memory has room for those that take so many
-/// bytes an element.
-pub fn by_rows_in_turn(rows: AxisId, columns: &[AxisId], bytes: u32, schedule: &Schedule) -> Vec<Schedule> {
+/// The same kernel for longer rows, which a block takes in turn: of each kind the first that threads have registers for. A thread has as many
+/// vectors as shared memory keeps of rows whose columns are so many bytes.
+pub fn by_rows_in_turn(rows: AxisId, columns: &[AxisId], bytes: u32, schedule: &Schedule) -> Vec<Vec<Schedule>> {
     let Some(whole) = columns.first().copied() else { return Vec::new() };
-    let of = |warps: u32, vector_bytes: u32, stages: u32| {
+    let of = |(warps, stages, vector_bytes): (u32, u32, u32)| {
         let vectors = (vector_bytes / bytes.max(1)).max(1);
-        let why = format!("long rows in turn, {stages} under way");
-        let mut schedule =
-            Schedule { skewed: true, whole: Some(whole), in_turn: true, warps: (1, warps), stages, why, ..schedule.clone() };
-        columns.iter().for_each(|axis| schedule.blocks[axis.index()] = None);
-        schedule.blocks[rows.index()] = Some(1);
-        schedule.blocks[whole.index()] = Some(warps * 32 * vectors * 8);
-        schedule
+        let mut blocks = schedule.blocks.clone();
+        columns.iter().for_each(|axis| blocks[axis.index()] = None);
+        blocks[rows.index()] = Some(1);
+        blocks[whole.index()] = Some(warps * 32 * vectors * 8);
+        let (warps, why) = ((1, warps), format!("long rows in turn, {stages} under way"));
+        Schedule { skewed: true, whole: Some(whole), in_turn: true, blocks, warps, stages, why, ..schedule.clone() }
     };
-    vec![of(16, 16, 3), of(16, 26, 2), of(8, 50, 2)]
+    let kinds = [vec![(16, 3, 16), (16, 3, 12), (16, 3, 8)], vec![(16, 2, 26), (8, 2, 50)]];
+    kinds.into_iter().map(|kind| kind.into_iter().map(of).collect()).collect()
 }
 
 /// The same schedule for three warpgroups a block, where products are other ones' operands: while one multiplies, two work out what to

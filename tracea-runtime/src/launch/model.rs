@@ -67,6 +67,9 @@ const AS_ONE_ROW: (u64, u64) = (11, 10);
 const FASTER_BY_CHUNKS: u64 = 2;
 /// The same of rows that are in registers as a whole, in halves; they may as well be aligned.
 const FASTER_IN_REGISTERS: u64 = 5;
+/// How much less, as a fraction, aligned rows take of which a block takes one after another: the slices that they share do not come from L2 each
+/// time. Measured on an H200 by a layer norm of 2048 x 32000: 77 µs by a block for each row, 71.6 in turn.
+const WITH_SLICES_AT_HAND: (u64, u64) = (4, 5);
 
 /// Bytes, read and written, that memory moves in a cycle for each multiprocessor beside products: 4.4 TB/s of an H200 at 1.75 GHz.
 const MEMORY_BYTES: u64 = 19;
@@ -153,6 +156,9 @@ pub(super) fn prediction(
             ([], _) => cycles,
             (_, true) if variant.longest.is_some() => cycles.saturating_mul(2) / FASTER_IN_REGISTERS,
             (_, true) => cycles / FASTER_BY_CHUNKS,
+            (_, false) if variant.takes_rows_in_turn() => {
+                cycles.saturating_mul(WITH_SLICES_AT_HAND.0) / WITH_SLICES_AT_HAND.1
+            }
             (_, false) if variant.longest.is_some() => cycles,
             (_, false) => cycles.saturating_mul(FASTER_BY_CHUNKS),
         };
