@@ -59,7 +59,7 @@ __device__ __forceinline__ void each_place(RowParts row, Body body) {
 }
 template <class L, int N, class Body>
 __device__ __forceinline__ void by_places(RowParts row, Body body) {
-    constexpr int at_a_time = 4, next = N + at_a_time < L::vectors ? N + at_a_time : L::vectors;
+    constexpr int at_a_time = 2, next = N + at_a_time < L::vectors ? N + at_a_time : L::vectors;
     each_place<L, N, next>(row, body);
     if constexpr (next < L::vectors) {
         if (next * L::threads_n < row.passed_over + row.vectors) by_places<L, next>(row, body);

@@ -267,7 +267,8 @@ fn of_rows(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -
         cost.once += MEMORY;
     }
     add_block(&rows, &nest.body, &mut Vec::new(), &mut cost);
-    cost.steps.push(StepCost { latency: 0, work: schedule.threads() * ONCE / LANES, over: Vec::new() });
+    let waiting = if schedule.in_turn { IN_TURN } else { 0 };
+    cost.steps.push(StepCost { latency: 0, work: waiting + schedule.threads() * ONCE / LANES, over: Vec::new() });
     cost
 }
 
