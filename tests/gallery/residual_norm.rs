@@ -6,7 +6,6 @@ use tracea::prelude::*;
 
 /// `h = x · scale + r`, `y = layer_norm(h) · gamma + beta`, of what `h` is before it is rounded.
 #[kernel]
-#[expect(clippy::too_many_arguments, reason = "a tensor each")]
 pub fn residual_norm<M: Dim, N: Dim>(
     x: &Tensor<f16, (M, N)>,
     r: &Tensor<f16, (M, N)>,

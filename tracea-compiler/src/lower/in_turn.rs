@@ -57,6 +57,7 @@ impl Lowering<'_> {
     /// The program so far, which is for one row, for all rows of a block.
     pub fn take_in_turn(&mut self) -> Result<(), ScheduleError> {
         let mut of_a_row = std::mem::take(&mut self.out);
+        // What rows consist of, and where their columns count from, is the same for all.
         let known =
             of_a_row.iter().position(|stmt| matches!(stmt, Stmt::FindParts { .. })).map_or(0, |found| found + 2);
         self.out = of_a_row.drain(..known).collect();
