@@ -105,18 +105,23 @@ __device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::r
 }
 
 // Some registers of one row, by pairs first, so that few wait for each other.
-template <class Op, class L, class T, class S>
-__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size], S) {
+template <class Op, class S, class T, int N>
+__device__ __forceinline__ T folded(const T (&x)[N], S) {
     static_assert((S::count & (S::count - 1)) == 0, "pairs of pairs");
-    T folded[S::count];
+    T fold[S::count];
 #pragma unroll
-    for (int i = 0; i < S::count; ++i) folded[i] = x[S::first + i];
+    for (int i = 0; i < S::count; ++i) fold[i] = x[S::first + i];
 #pragma unroll
     for (int half = S::count / 2; half > 0; half /= 2) {
 #pragma unroll
-        for (int i = 0; i < half; ++i) folded[i] = Op::apply(folded[i], folded[i + half]);
+        for (int i = 0; i < half; ++i) fold[i] = Op::apply(fold[i], fold[i + half]);
     }
-    share[L::row_slot(S::first)] = Op::apply(share[L::row_slot(S::first)], folded[0]);
+    return fold[0];
+}
+
+template <class Op, class L, class T, class S>
+__device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&share)[L::row_size], S slots) {
+    share[L::row_slot(S::first)] = Op::apply(share[L::row_slot(S::first)], folded<Op>(x, slots));
 }
 
 template <class Op, class L, class T>

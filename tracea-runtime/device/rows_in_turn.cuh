@@ -59,7 +59,8 @@ __device__ __forceinline__ void each_place(RowParts row, Body body) {
 }
 template <class L, int N, class Body>
 __device__ __forceinline__ void by_places(RowParts row, Body body) {
-    constexpr int at_a_time = 2, next = N + at_a_time < L::vectors ? N + at_a_time : L::vectors;
+    // Of many, a few that nobody has count for less.
+    constexpr int at_a_time = L::vectors > 16 ? 5 : 2, next = N + at_a_time < L::vectors ? N + at_a_time : L::vectors;
     each_place<L, N, next>(row, body);
     if constexpr (next < L::vectors) {
         if (next * L::threads_n < row.passed_over + row.vectors) by_places<L, next>(row, body);
@@ -73,9 +74,8 @@ __device__ __forceinline__ void by_parts(RowPartsInTurn row, Body body) {
 
 template <class Op, class L, class T, int FIRST, int COUNT>
 __device__ __forceinline__ void fold_cols(const T (&x)[L::size], T (&out)[L::row_size], Place<FIRST, COUNT> place) {
-    T folded[1] = {Op::template identity<T>()};
-    fold_cols<Op, L>(x, folded, Slots<FIRST, COUNT>{});
-    out[0] = Op::apply(out[0], place.exists ? folded[0] : Op::template identity<T>());
+    const T all = Op::apply(out[0], folded<Op>(x, place));
+    out[0] = place.exists ? all : out[0];
 }
 template <class L, class T, class E, class Rows, int FIRST, int COUNT>
 __device__ __forceinline__ void store_whole(const E (&x)[L::size], Rows target, RowParts, Place<FIRST, COUNT> place) {

@@ -127,7 +127,14 @@ __device__ __forceinline__ KeptSlice<L, T> keep_slice(T* kept, Rows source, RowP
     for (int n = 0; n < L::cols / (L::threads_n * C::count); ++n) {
         constexpr int stride = L::threads_n * C::count;
         const bool begins = !L::in_turn || n * L::threads_n + L::thread_n() >= passed_over;
-        if (begins && n * L::threads_n < chunks - L::thread_n()) cp_async_shared_by_blocks(place + n * stride * C::element_bytes, base + n * stride, 16);
+        if (begins && n * L::threads_n < chunks - L::thread_n()) {
+            // A block that takes rows in turn is alone on its multiprocessor.
+            if constexpr (L::in_turn) {
+                cp_async<16>(place + n * stride * C::element_bytes, base + n * stride, 16);
+            } else {
+                cp_async_shared_by_blocks(place + n * stride * C::element_bytes, base + n * stride, 16);
+            }
+        }
     }
     // The chunk in which the last vector ends, of which the slice may have a part.
     const int last = chunks - L::thread_n();
