@@ -393,6 +393,32 @@ fn rows_are_walked_from_their_chunks_where_they_are_not_aligned() {
 }
 
 #[test]
+fn rows_are_taken_in_turn_where_a_block_has_some() {
+    const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 4096 }];
+    const ALONE: Variant = Variant {
+        grid: &[GridAxis { dims: &[0], block: 1 }],
+        cost: Cost {
+            once: 2300,
+            resident: 4,
+            steps: &[StepCost { latency: 900, work: 600, over: STEPS }],
+            fetches: &[],
+            growing: None,
+        },
+        skewed: &[0, 1],
+        ..Variant::of_source("rows", "", 256)
+    };
+    const IN_TURN: Variant = Variant {
+        persistent: true,
+        longest: Some(GridAxis { dims: &[2], block: 32655 }),
+        cost: Cost { once: 1400, resident: 1, ..ALONE.cost },
+        ..ALONE
+    };
+    let cycles = |variant: &Variant, rows| says(variant, [rows, rows, 30_001], 0, true).cycles;
+    assert!(cycles(&IN_TURN, 2048) < cycles(&ALONE, 2048), "slices are at hand");
+    assert!(cycles(&IN_TURN, 128) > cycles(&ALONE, 128), "but have to come first");
+}
+
+#[test]
 fn few_blocks_that_keep_rows_show_what_they_compute() {
     const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 8192 }];
     const ROWS: Variant = Variant {
