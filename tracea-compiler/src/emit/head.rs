@@ -1,10 +1,10 @@
-//! What stands before a kernel's statements: constants, layouts, the signature, and which block this is.
+//! What stands before a kernel's statements: constants, layouts and the signature.
 
 use super::expr::positive;
 use super::{Emitter, tile_name};
-use crate::nest::{AxisId, AxisKind, DimId, Extent};
+use crate::nest::{AxisKind, DimId};
 use crate::program::layout::LayoutKind;
-use crate::program::{Cluster, ParamType, Premise, Units, WholeTiles};
+use crate::program::{Cluster, ParamType, Premise, Units};
 
 impl Emitter<'_> {
     /// Tensors that are no arguments of the kernel.
@@ -226,134 +226,4 @@ impl Emitter<'_> {
             self.counters();
         }
     }
-
-    pub(super) fn counters(&mut self) {
-        for counter in &self.program.counters {
-            self.out.line(format!("int {counter} = 0;"));
-        }
-    }
-
-    /// How many units of work there are: tiles, or parts of them.
-    pub(super) fn units(&mut self) {
-        let mut counts: Vec<String> = self.program.cluster.iter().map(|_| "CLUSTER".to_string()).collect();
-        counts.extend(self.program.grid.iter().map(|grid| parenthesised(&self.count(grid.axis))));
-        let parts = self.program.split.as_ref().map(|split| (split.whole.as_ref(), &split.parts));
-        if let Some((None, parts)) = parts {
-            counts.push(parts.clone());
-        }
-        let units = if counts.is_empty() { "1".to_string() } else { counts.join(" * ") };
-        let units = match parts {
-            Some((Some(whole), parts)) => format!("cut_units<CUT>({units}, {}, {parts})", whole.count),
-            _ => units,
-        };
-        self.out.line(format!("const int units = {units};"));
-    }
-
-    fn is_clustered(&self, axis: AxisId) -> bool {
-        self.program.cluster.is_some_and(|cluster| cluster.axis == axis)
-    }
-
-    /// Blocks along a grid axis, or clusters.
-    fn count(&self, axis: AxisId) -> String {
-        if self.is_clustered(axis) {
-            let name = self.block_name(axis);
-            return format!("({} + CLUSTER * {name} - 1) / (CLUSTER * {name})", self.extent(axis));
-        }
-        match self.nest.axis(axis).kind {
-            AxisKind::Each if matches!(self.nest.axis(axis).extent, Extent::Dim(_)) => self.extent(axis),
-            AxisKind::Each => format!("({})", self.extent(axis)),
-            _ => format!("({} + {name} - 1) / {name}", self.extent(axis), name = self.block_name(axis)),
-        }
-    }
-
-    /// Where this block's tile begins along an axis, by its position there, or its cluster's.
-    fn first_coordinate(&mut self, axis: AxisId, position: &str) {
-        let (name, block) = (self.axis_name(axis), self.block_name(axis));
-        self.out.line(match self.is_clustered(axis) {
-            true => format!("const int {name}0 = ({position} * CLUSTER + rank) * {block};"),
-            false => format!("const int {name}0 = {position} * {block};"),
-        });
-    }
-
-    /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.
-    pub(super) fn locate(&mut self) {
-        let program = self.program;
-        let unit = self.unit.clone();
-        match &program.split {
-            Some(split) => {
-                let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
-                match &split.whole {
-                    Some(WholeTiles { count, by_cut, work }) => self
-                        .out
-                        .line(format!("const CutTile {work} = cut_tile<CUT>({unit}, {by_cut}, {count}, {parts});")),
-                    None => {
-                        self.out.line(format!("const int {part} = CUT ? {unit} % {parts} : 0;"));
-                        self.out.line(format!("const int {tile} = CUT ? {unit} / {parts} : {unit};"));
-                        self.out.line(format!("const int {} = CUT ? {parts} : 1;", split.parts_here));
-                    }
-                }
-                if !program.grid.is_empty() {
-                    self.out.line(format!("int block = {};", split.tile));
-                }
-            }
-            None if program.cluster.is_some() => {
-                // Units of a cluster are neighbours: grids are whole clusters, and a block keeps its rank.
-                self.out.line(format!("const int rank = {unit} % CLUSTER;"));
-                self.out.line(format!("int block = {unit} / CLUSTER;"));
-            }
-            None if !program.grid.is_empty() => self.out.line(format!("int block = {unit};")),
-            None => {}
-        }
-        if program.grid.is_empty() {
-            return;
-        }
-        let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
-        if let Some(raster) = program.raster {
-            let (Some(inner), Some(outer)) = (axes.pop(), axes.pop()) else { return };
-            let [rows, cols] = [outer, inner].map(|axis| {
-                let what = if self.is_clustered(axis) { "clusters" } else { "blocks" };
-                let name = format!("{}_{what}", self.axis_name(axis));
-                self.out.line(format!("const int {name} = {};", self.count(axis)));
-                name
-            });
-            let within = if axes.is_empty() { "block".to_string() } else { format!("block % ({rows} * {cols})") };
-            self.out.line(format!("const BlockPosition at = grouped<{raster}>({within}, {rows}, {cols});"));
-            if !axes.is_empty() {
-                self.out.line(format!("block /= {rows} * {cols};"));
-            }
-            self.first_coordinate(outer, "at.row");
-            self.first_coordinate(inner, "at.col");
-        }
-        if let (Some(together), Some(last)) = (&program.together, axes.last().copied()) {
-            axes.pop();
-            let name = format!("{}_blocks", self.axis_name(last));
-            self.out.line(format!("const int {name} = {};", self.count(last)));
-            let rows: Vec<String> = axes.iter().map(|axis| parenthesised(&self.count(*axis))).collect();
-            let rows = rows.join(" * ");
-            self.out.line(format!("const BlockPosition at = longest_first(block, {rows}, {name}, {together});"));
-            self.out.line("block = at.row;");
-            self.first_coordinate(last, "at.col");
-        }
-        while let Some(axis) = axes.pop() {
-            let name = self.axis_name(axis);
-            let total = self.count(axis);
-            let index =
-                if axes.is_empty() { "block".to_string() } else { format!("block % {}", parenthesised(&total)) };
-            let descending = program.grid.iter().any(|grid| grid.axis == axis && grid.descending);
-            let index = if descending { format!("{} - 1 - {index}", parenthesised(&total)) } else { index };
-            if self.nest.axis(axis).kind == AxisKind::Each {
-                self.out.line(format!("const int {name} = {index};"));
-            } else {
-                let index = if axes.is_empty() && !descending { index } else { format!("({index})") };
-                self.first_coordinate(axis, &index);
-            }
-            if !axes.is_empty() {
-                self.out.line(format!("block /= {};", parenthesised(&total)));
-            }
-        }
-    }
-}
-
-fn parenthesised(text: &str) -> String {
-    if text.contains(' ') { format!("({text})") } else { text.to_string() }
 }

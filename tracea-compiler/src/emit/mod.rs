@@ -14,6 +14,7 @@ mod panels;
 mod roles;
 mod skew;
 mod split;
+mod units;
 mod whole_rows;
 mod writer;
 
@@ -23,8 +24,8 @@ use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{
-    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, PingPong, Program, Queue,
-    Scalar, Scope, Stmt, Units, VarId,
+    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, PingPong, Program, Scalar,
+    Scope, Stmt, VarId,
 };
 pub use launch::launch_plan;
 use writer::Writer;
@@ -237,38 +238,9 @@ impl<'a> Emitter<'a> {
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
             Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
-            Stmt::ForUnits(body) => {
-                if self.program.roles_count_units {
-                    self.units();
-                }
-                let next = match &self.program.units {
-                    Units::Queue(Queue { name, done, .. }) => format!("unit = {name}.next({done})"),
-                    Units::Single | Units::Turns => "unit += gridDim.x".into(),
-                };
-                let first = std::mem::replace(&mut self.unit, "unit".to_string());
-                self.block(format!("for (int unit = {first}; unit < units; {next})"), body);
-                self.unit = first;
-            }
-            Stmt::Ahead { turns, body } => {
-                let ahead = match turns {
-                    0 => self.unit.clone(),
-                    1 => format!("{} + gridDim.x", self.unit),
-                    _ => format!("{} + {turns} * gridDim.x", self.unit),
-                };
-                let now = std::mem::replace(&mut self.unit, ahead);
-                self.out.line("{");
-                self.out.indent();
-                self.locate();
-                self.stmts(body);
-                self.out.dedent();
-                self.out.line("}");
-                self.unit = now;
-            }
-            Stmt::TakeUnit => {
-                if let Units::Queue(Queue { name, taken, done, .. }) = &self.program.units {
-                    self.out.line(format!("if (threadIdx.x == THREADS) {name}.take({taken}, units, {done});"));
-                }
-            }
+            Stmt::ForUnits(body) => self.for_units(body),
+            Stmt::Ahead { turns, body } => self.ahead(*turns, body),
+            Stmt::TakeUnit => self.take_unit(),
             Stmt::Locate => self.locate(),
             Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores | Stmt::PingPong(..) => {
                 self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
