@@ -9,9 +9,11 @@
 //! Column slices come first of all, into shared memory.
 
 use super::Lowering;
-use crate::nest::ReduceOp;
+use super::reductions::identity;
+use crate::nest::{ReduceOp, TensorId};
 use crate::program::layout::LayoutId;
 use crate::program::pressure::reads;
+use crate::program::shared::Shared;
 use crate::program::{Access, AccessForm, Along, CHUNK_BYTES, Domain, Expr, Kept, Scalar, Stmt, StoreWay, VarId};
 use std::collections::BTreeSet;
 
@@ -53,11 +55,7 @@ impl Lowering<'_> {
         let (mut parts, outside): (Vec<Stmt>, Vec<Stmt>) = declared.into_iter().partition(apart);
         parts.extend(taken);
         self.out.extend(outside);
-        let neutral = match op {
-            ReduceOp::Sum => 0.0,
-            ReduceOp::Max => f64::NEG_INFINITY,
-            ReduceOp::Min => f64::INFINITY,
-        };
+        let neutral = identity(op).number();
         self.out.push(Stmt::Map { target, value: Expr::Number(neutral), unless_all: None });
         parts.push(Stmt::Fold { op, value, target, along: Along::Cols });
         self.out.push(Stmt::ByParts { layout, body: parts });
@@ -118,20 +116,23 @@ impl Lowering<'_> {
             if !matches!(source.form, AccessForm::Contiguous { cols, .. } if self.is_whole(cols)) {
                 continue;
             }
-            let tensor = self.nest.tensor(source.tensor);
-            let tile = self.program.layout(layout);
-            let (rows, cols) = (tile.rows, tile.cols);
-            let name = self.names.fresh(&format!("{}_slice", tensor.name));
-            let shared = self.shared(&format!("{}_kept", tensor.name), tensor.dtype, rows, cols, 1);
+            let (slice, buffer) = self.kept_slice(source.tensor, layout);
             // Vectors lie across chunks of memory, so that there is one more of these.
-            let buffer = &mut self.program.shared[shared.0 as usize];
-            buffer.pitch = buffer.tile_bytes() + rows * CHUNK_BYTES;
-            let slice = Kept::Slice { name, shared, layout };
+            buffer.pitch = buffer.tile_bytes() + buffer.rows * CHUNK_BYTES;
             *kept = Some(slice.clone());
             keeps.push(Stmt::Keep { kept: slice, source: source.clone() });
         }
         self.out = stmts;
         keeps
+    }
+
+    /// A name and a buffer for a column slice that threads keep together.
+    pub fn kept_slice(&mut self, tensor: TensorId, layout: LayoutId) -> (Kept, &mut Shared) {
+        let (tensor, tile) = (self.nest.tensor(tensor), self.program.layout(layout));
+        let (rows, cols) = (tile.rows, tile.cols);
+        let name = self.names.fresh(&format!("{}_slice", tensor.name));
+        let shared = self.shared(&format!("{}_kept", tensor.name), tensor.dtype, rows, cols, 1);
+        (Kept::Slice { name, shared, layout }, &mut self.program.shared[shared.0 as usize])
     }
 
     /// Slices come first of all, and are waited for where the first of them is read.

@@ -12,6 +12,7 @@
 //! beside the first slice, the others after the last one.
 
 use super::Lowering;
+use super::reductions::identity;
 use crate::nest::{AxisId, Op, ReduceOp};
 use crate::program::layout::LayoutId;
 use crate::program::pressure::{MOST_REGISTERS, at_launch, reads, writes};
@@ -98,16 +99,13 @@ impl Lowering<'_> {
                 return Err(not_in_turn());
             }
             words += (shape.col_size() * tensor.dtype.bytes()).div_ceil(4);
-            let (rows, cols) = (shape.rows, shape.cols);
-            let [name, held] = ["slice", "held"].map(|what| self.names.fresh(&format!("{}_{what}", tensor.name)));
-            let shared = self.shared(&format!("{}_kept", tensor.name), tensor.dtype, rows, cols, 1);
-            let buffer = &mut self.program.shared[shared.0 as usize];
+            let held = self.names.fresh(&format!("{}_held", tensor.name));
+            let (slice, buffer) = self.kept_slice(source.tensor, layout);
             (buffer.host, buffer.host_stage) = (Some(host), 1);
             if buffer.pitch > room {
                 return Err(not_in_turn());
             }
             *kept = Some(Kept::Held { name: held.clone(), layout });
-            let slice = Kept::Slice { name, shared, layout };
             let keep = Stmt::Keep { kept: slice.clone(), source: source.clone() };
             slices.push((keep, Stmt::HoldSlice { name: held, slice }));
         }
@@ -226,11 +224,7 @@ impl Unit<'_> {
     }
 
     fn reduce(&mut self, op: ReduceOp, value: VarId, target: VarId) {
-        let neutral = match op {
-            ReduceOp::Sum => 0.0,
-            ReduceOp::Max => f64::NEG_INFINITY,
-            ReduceOp::Min => f64::INFINITY,
-        };
+        let neutral = identity(op).number();
         let begin = Stmt::Map { target, value: Expr::Number(neutral), unless_all: None };
         self.add_part(value, Stmt::Fold { op, value, target, along: Along::Cols }, Some((target, begin)));
         self.out.push(Stmt::Spread { op, target, along: Along::Cols });

@@ -260,15 +260,17 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program, s
 /// Element-wise work and reductions: instructions for each element of each tile, edges that are masked off included.
 fn of_rows(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Cost {
     // What a block keeps of rows that it takes in turn leaves no shared memory for another block, and is there when a row's turn comes.
-    let (once, resident) = if schedule.in_turn { (IN_TURN, 1) } else { (START, pressure::likely_resident(program)) };
+    let (once, waiting, resident) = match schedule.in_turn {
+        true => (0, IN_TURN, 1),
+        false => (START, 0, pressure::likely_resident(program)),
+    };
     let mut cost = Cost { once, resident, ..Cost::default() };
     let rows = Rows { nest, facts, schedule, program };
     if rows.come_first() {
         cost.once += MEMORY;
     }
     add_block(&rows, &nest.body, &mut Vec::new(), &mut cost);
-    let waiting = if schedule.in_turn { IN_TURN } else { 0 };
-    cost.steps.push(StepCost { latency: 0, work: waiting + schedule.threads() * ONCE / LANES, over: Vec::new() });
+    cost.steps.push(StepCost { latency: waiting, work: waiting + schedule.threads() * ONCE / LANES, over: Vec::new() });
     cost
 }
 

@@ -1,7 +1,7 @@
 //! Where rows begin in memory, as far as code cares that walks them from the chunk in which they begin: it serves launches whose
 //! tensors all have their rows equally far past a multiple of a chunk.
 
-use super::alignment::{TMA_ALIGNMENT, row_alignment_of};
+use super::alignment::{LINE, TMA_ALIGNMENT, row_alignment_of};
 use super::arg::MAX_TENSORS;
 use super::check::{Sizes, Tensors};
 use crate::plan::Variant;
@@ -40,9 +40,8 @@ pub(super) fn has_room(variant: &Variant, sizes: &Sizes) -> bool {
 /// How many blocks take whole rows in turn, where so many run at a time: the rows of each begin equally far past a line of memory, if so many
 /// blocks do, and surely past a chunk.
 pub(super) fn alike_in_turn(variant: &Variant, tensors: &Tensors<'_>, at_a_time: u32) -> u32 {
-    const LINE: usize = 128;
     let all = || variant.skewed.iter().filter_map(|tensor| tensors.get(*tensor));
-    let by_lines = all().map(|tensor| rows_until_alike(tensor, LINE)).max().unwrap_or(1);
+    let by_lines = all().map(|tensor| rows_until_alike(tensor, LINE as usize)).max().unwrap_or(1);
     let by_chunks = all().map(|tensor| rows_until_alike(tensor, CHUNK * tensor.dtype().bytes())).max().unwrap_or(1);
     let rows = if by_lines <= at_a_time { by_lines } else { by_chunks };
     (at_a_time / rows * rows).max(by_chunks)
