@@ -1,10 +1,11 @@
-//! Long rows that are added up, kept and normalised: both sums in one pass, a number for each row, a gain and an offset in f32 for each column.
+//! Long padded rows that are added up, kept and normalised: both sums in one pass, a number for each row, a gain and an offset in f32 for each
+//! column.
 
 use crate::case::{Outcome, Sizes, Subject};
 use crate::expected::{Array, Expected, total};
 use tracea::prelude::*;
 
-/// `h = x · scale + r`, `y = layer_norm(h) · gamma + beta`, of what `h` is before it is rounded.
+/// `h = x · scale + r` in the columns that are used and 0 behind them, `y = layer_norm(h) · gamma + beta` of what `h` is before it is rounded.
 #[kernel]
 pub fn residual_norm<M: Dim, N: Dim>(
     x: &Tensor<f16, (M, N)>,
@@ -14,6 +15,7 @@ pub fn residual_norm<M: Dim, N: Dim>(
     beta: &Tensor<f32, (N,)>,
     h: &mut Tensor<f16, (M, N)>,
     y: &mut Tensor<bf16, (M, N)>,
+    used: i32,
     epsilon: f32,
 ) {
     tile!(for i in M {
@@ -21,7 +23,7 @@ pub fn residual_norm<M: Dim, N: Dim>(
         let mut sum = zeros::<f32>(i);
         let mut squares = zeros::<f32>(i);
         tile!(for j in N {
-            let value = x[(i, j)].to::<f32>() * by + r[(i, j)].to::<f32>();
+            let value = (x[(i, j)].to::<f32>() * by + r[(i, j)].to::<f32>()).mask(|_, j| j < used, 0.0);
             sum += value.row_sum();
             squares += (value * value).row_sum();
         });
@@ -29,7 +31,7 @@ pub fn residual_norm<M: Dim, N: Dim>(
         let variance = (squares / (N as f32) - mean * mean).max(0.0);
         let rate = (variance + epsilon).rsqrt();
         tile!(for j in N {
-            let value = x[(i, j)].to::<f32>() * by + r[(i, j)].to::<f32>();
+            let value = (x[(i, j)].to::<f32>() * by + r[(i, j)].to::<f32>()).mask(|_, j| j < used, 0.0);
             h[(i, j)] = value.to();
             y[(i, j)] = ((value - mean) * rate * gamma[j] + beta[j]).to();
         });
@@ -44,6 +46,7 @@ struct Inputs {
     scale: Array,
     gamma: Array,
     beta: Array,
+    used: usize,
 }
 
 impl Inputs {
@@ -51,7 +54,11 @@ impl Inputs {
     fn added(&self) -> impl Iterator<Item = Vec<Expected>> {
         let added = |(i, (x, r)): (usize, (&[f64], &[f64]))| {
             let scale = self.scale.at(&[i]);
-            x.iter().zip(r).map(|(x, r)| Expected::from(*x).times(scale).plus(*r)).collect()
+            let value = |(j, (x, r)): (usize, (&f64, &f64))| match j < self.used {
+                true => Expected::from(*x).times(scale).plus(*r),
+                false => Expected::from(0.0),
+            };
+            x.iter().zip(r).enumerate().map(value).collect()
         };
         self.x.rows().zip(self.r.rows()).enumerate().map(added)
     }
@@ -84,6 +91,7 @@ const ROWS: Sizes = Sizes {
 pub fn subjects() -> Vec<Subject> {
     vec![Subject::new("residual_norm", ROWS, |setting, visit| {
         let [m, n] = setting.sizes()?;
+        let used = n - n / 3;
         let (x, x_values) = setting.input::<f16, _>((m, n))?;
         let (r, r_values) = setting.input::<f16, _>((m, n))?;
         let (scale, scales) = setting.input::<f32, _>((m,))?;
@@ -99,9 +107,11 @@ pub fn subjects() -> Vec<Subject> {
             &*beta.view()?,
             &mut *h.view_mut()?,
             &mut *y.view_mut()?,
+            used as i32,
             EPSILON,
         ))?;
-        let inputs = std::rc::Rc::new(Inputs { x: x_values, r: r_values, scale: scales, gamma: gammas, beta: betas });
+        let inputs = Inputs { x: x_values, r: r_values, scale: scales, gamma: gammas, beta: betas, used };
+        let inputs = std::rc::Rc::new(inputs);
         let added = inputs.clone();
         Outcome::new(h, move || added.added().flatten().collect())?.and(y, move || inputs.normalised())
     })]

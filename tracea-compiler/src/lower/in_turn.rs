@@ -188,7 +188,7 @@ impl Unit<'_> {
         match stmt {
             Stmt::Declare(target) if self.is_of_elements(target) => self.elements.push(stmt),
             Stmt::Load { target, kept: Some(_), .. }
-            | Stmt::Map { target, unless_all: None, .. }
+            | Stmt::Map { target, .. }
             | Stmt::MaskEdge { target, .. }
                 if self.is_of_elements(target) =>
             {
@@ -382,6 +382,19 @@ mod tests {
         let longest = |columns: u32| columns + 7 - 15 * 8;
         assert_eq!(found, [(longest(32768), 512, true), (longest(53248), 512, true)]);
         assert!(normed.iter().all(|lowered| lowered.program.units == Units::Turns && lowered.cost.resident == 1));
+    }
+
+    #[test]
+    fn what_a_row_masks_may_be_kept() {
+        let masked = in_turn(
+            quote!(x: &Tensor<f16, (M, N)>, y: &mut Tensor<f16, (M, N)>, used: i32),
+            quote! {
+                let mut sum = zeros::<f32>(i);
+                tile!(for j in N { sum += x[(i, j)].to::<f32>().mask(|_, j| j < used, 0.0).row_sum(); });
+                tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() * sum * gain[j].to::<f32>()).to(); });
+            },
+        );
+        assert_eq!(masked.len(), 2);
     }
 
     #[test]
