@@ -123,7 +123,22 @@ __device__ __forceinline__ void keep_row(T* kept, RowEnds<L, T, ROWS>&, Rows sou
 }
 template <class L, class T, int ROWS, class Rows>
 __device__ __forceinline__ void keep_row(T* kept, RowEnds<L, T, ROWS>& ends, Rows source, RowPartsInTurn row) {
-    by_parts<L>(row, [&](auto slots) { keep_row<L>(kept, ends, source, row, slots); });
+    using Pieces = KeptPieces<L, T>;
+    keep_row<L>(kept, ends, source, row, typename L::Ends{});
+    const auto from = source(0);
+    const T* const base = fixed_base(from.pointer + L::col_base());
+    const unsigned to = fixed_number(shared_address(kept + Pieces::offset(0)));
+    constexpr int stride = L::threads_n * L::vec;
+    // What is done once is short: its code comes from memory, too.
+#pragma unroll 4
+    for (int n = 0; n < L::vectors; ++n) {
+        const int bytes = from.valid && L::has_vector(row, n) ? Pieces::bytes : 0;
+#pragma unroll
+        for (int i = 0; i < L::vec; i += Pieces::count) {
+            const int place = (n * stride + Pieces::step(i)) * static_cast<int>(sizeof(T));
+            cp_async<Pieces::bytes>(to + place, base + n * stride + L::col_offset(i), bytes);
+        }
+    }
 }
 
 template <class L, class T, int ROWS, class E, class S>
@@ -152,17 +167,65 @@ struct HeldSlice {
     T ends[L::ends + 1];
 };
 
+// Chunks are kept by the lines in which they lie in memory, from the one on in which the row's first vector begins.
 template <class L, class T>
-__device__ __forceinline__ HeldSlice<L, T> hold_slice(const T* kept, const KeptSlice<L, T>& slice, RowParts row) {
+struct SliceByLines : KeptSlice<L, T> {
+    // Of the line in which that chunk lies.
+    int chunks_before;
+};
+
+// By cp.async: commit, wait and a barrier make it visible. Warps read whole lines.
+template <class L, class T, class Rows>
+__device__ __forceinline__ SliceByLines<L, T> keep_slice(T* kept, Rows source, RowPartsInTurn row) {
     using C = Chunks<L, T>;
-    HeldSlice<L, T> held{};
-    const T* const place = slice_of_row<L>(kept) + L::col_base();
+    static_assert(C::bytes == 16, "chunks of 16 bytes");
+    constexpr int line_bytes = 128, chunks = L::cols / (L::threads_n * C::count), stride = L::threads_n * C::count;
+    const auto from = source(0);
+    const RowParts exist = from.valid ? row : RowParts{};
+    const T* const vectors = from.pointer + row.passed_over * L::vec;
+    SliceByLines<L, T> slice{{past_chunk<16>(vectors), {}}, past_chunk<line_bytes>(vectors) / 16};
+    // Of the chunk in which the last vector ends the slice may have a part.
+    const int behind = slice.past != 0 && exist.vectors > 0 ? min(slice.past + exist.behind * C::element_bytes, 16) : 0;
+    const int end = (slice.chunks_before + exist.vectors * C::each) * 16 + behind;
+    const T* const line = vectors - past_chunk<line_bytes>(vectors) / C::element_bytes;
+    const T* const base = fixed_base(line + L::thread_n() * C::count);
+    const unsigned place = fixed_number(shared_address(kept + L::thread_n() * C::count));
+#pragma unroll 4
+    for (int n = 0; n < chunks; ++n) {
+        const int at = n * L::threads_n + L::thread_n(), left = end - at * 16;
+        if (at >= slice.chunks_before && left > 0) cp_async<16>(place + n * stride * C::element_bytes, base + n * stride, min(left, 16));
+    }
+#pragma unroll
+    for (int e = 0; e < L::ends; ++e) slice.ends[e] = L::has_end(exist, e) ? from.pointer[L::end_col(row, e)] : T{};
+    return slice;
+}
+
+// A thread's chunks, which begin so many words past what is kept, and a part of a word. By code for each number of words: it runs once, and
+// to choose words would be most of it.
+template <int WORDS, class L, class T>
+__device__ __forceinline__ void hold_chunks(HeldSlice<L, T>& held, const T* place, int past, RowParts row) {
+    using C = Chunks<L, T>;
 #pragma unroll
     for (int n = 0; n < L::Ends::first / C::count; ++n) {
-        if (L::has_vector(row, n / C::each)) {
-            const T* const at = place + L::col_offset(n * C::count);
-            held.chunks[n] = bytes_from<C::element_bytes, ByPermutation>(load_words<C::bytes>(at), load_words<C::bytes>(at + C::count), slice.past);
+        if (!L::has_vector(row, n / C::each)) continue;
+        const T* const at = place + L::col_offset(n * C::count);
+        const auto lower = load_words<16>(at), upper = load_words<16>(at + C::count);
+        const auto word = [&](int i) { return i < 4 ? lower.word[i % 4] : upper.word[i % 4]; };
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            held.chunks[n].word[i] = C::element_bytes < 4 ? __funnelshift_r(word(WORDS + i), word(WORDS + i + 1), past % 4 * 8) : word(WORDS + i);
         }
+    }
+}
+template <class L, class T>
+__device__ __forceinline__ HeldSlice<L, T> hold_slice(const T* kept, const SliceByLines<L, T>& slice, RowParts row) {
+    HeldSlice<L, T> held{};
+    const T* const place = kept + slice.chunks_before * Chunks<L, T>::count - row.passed_over * L::vec + L::col_base();
+    switch (slice.past / 4) {
+        case 0: hold_chunks<0>(held, place, slice.past, row); break;
+        case 1: hold_chunks<1>(held, place, slice.past, row); break;
+        case 2: hold_chunks<2>(held, place, slice.past, row); break;
+        default: hold_chunks<3>(held, place, slice.past, row);
     }
 #pragma unroll
     for (int e = 0; e < L::ends; ++e) held.ends[e] = slice.ends[e];

@@ -8,8 +8,8 @@
 //! store y                                       for each part { load x;  fold s };  spread s
 //!                                               for each part { load x;  y = x * s * gain;  store;  keep the row that comes next }
 //! ```
-//! Elements of a row are computed for each part that reads them. A slice passes through the slots that rows are kept in: the first row comes
-//! beside the first slice, the others after the last one.
+//! Elements of a row are computed for each part that reads them. Slices pass through the last slots that rows are kept in: rows of the other slots
+//! come beside the first slice, those of these after the last one.
 
 use super::Lowering;
 use super::reductions::identity;
@@ -62,7 +62,7 @@ impl Lowering<'_> {
         let known =
             of_a_row.iter().position(|stmt| matches!(stmt, Stmt::FindParts { .. })).map_or(0, |found| found + 2);
         self.out = of_a_row.drain(..known).collect();
-        let slices = self.hold_slices(&mut of_a_row)?;
+        let (slices, slots) = self.hold_slices(&mut of_a_row)?;
         let rows: Vec<Row> = of_a_row.iter().filter_map(Row::of).collect();
         let mut unit = Unit { program: &self.program, elements: Vec::new(), out: Vec::new(), last_part: None };
         of_a_row.into_iter().try_for_each(|stmt| unit.take(stmt))?;
@@ -72,7 +72,7 @@ impl Lowering<'_> {
         };
         let stages = self.schedule.stages;
         body.push(Stmt::Ahead { turns: stages, body: rows.iter().map(|row| row.keep(None)).collect() });
-        self.bring_first(slices, &rows);
+        self.bring_first(slices, slots, &rows);
         unit.splice(0..0, [Stmt::Locate, Stmt::Wait(stages - 1)]);
         unit.push(Stmt::Commit);
         unit.extend(self.program.counters.iter().cloned().map(Stmt::Advance));
@@ -80,16 +80,17 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Has column slices loaded from registers, and says how each comes there: as threads keep it, and under which name they then have it.
-    fn hold_slices(&mut self, stmts: &mut [Stmt]) -> Result<Vec<(Stmt, Stmt)>, ScheduleError> {
+    /// Has column slices loaded from registers, and says how each comes there: as threads keep it, and under which name they then have it. Beside
+    /// them, how many slots of rows they pass through.
+    fn hold_slices(&mut self, stmts: &mut [Stmt]) -> Result<(Vec<(Stmt, Stmt)>, u32), ScheduleError> {
         let host = self.kept_values.iter().find_map(|(_, kept)| match kept {
             Kept::Row { shared, .. } => Some(*shared),
             _ => None,
         });
         let host = host.ok_or_else(not_in_turn)?;
         let stages = self.schedule.stages;
-        let room = self.program.shared(host).pitch * (stages - 1);
-        let (mut slices, mut words) = (Vec::new(), 0);
+        let pitch = self.program.shared(host).pitch;
+        let (mut slices, mut words, mut slots) = (Vec::new(), 0, 0);
         for stmt in stmts {
             let Stmt::Load { target, source, kept } = stmt else { continue };
             let Domain::Cols(layout) = self.program.var(*target).domain else { continue };
@@ -101,41 +102,42 @@ impl Lowering<'_> {
             words += (shape.col_size() * tensor.dtype.bytes()).div_ceil(4);
             let held = self.names.fresh(&format!("{}_held", tensor.name));
             let (slice, buffer) = self.kept_slice(source.tensor, layout);
-            (buffer.host, buffer.host_stage) = (Some(host), 1);
-            if buffer.pitch > room {
-                return Err(not_in_turn());
-            }
+            buffer.host = Some(host);
+            slots = slots.max(buffer.pitch.div_ceil(pitch));
             *kept = Some(Kept::Held { name: held.clone(), layout });
             let keep = Stmt::Keep { kept: slice.clone(), source: source.clone() };
             slices.push((keep, Stmt::HoldSlice { name: held, slice }));
         }
         let registers = at_launch(self.program.threads, 1).min(MOST_REGISTERS);
         let matrices = self.program.whole.as_ref().map_or(0, |whole| whole.tensors.len() as u32);
-        let fits = words + BESIDE_SLICES + OF_A_MATRIX * matrices <= registers;
-        if fits { Ok(slices) } else { Err(not_in_turn()) }
+        if slots >= stages || words + BESIDE_SLICES + OF_A_MATRIX * matrices > registers {
+            return Err(not_in_turn());
+        }
+        let hosted = self.program.shared.iter_mut().filter(|shared| shared.host == Some(host));
+        hosted.for_each(|shared| shared.host_stage = stages - slots);
+        Ok((slices, slots))
     }
 
-    /// Slices, and the first rows.
-    fn bring_first(&mut self, slices: Vec<(Stmt, Stmt)>, rows: &[Row]) {
+    /// Slices, through so many slots, and the first rows.
+    fn bring_first(&mut self, slices: Vec<(Stmt, Stmt)>, slots: u32, rows: &[Row]) {
         self.out.extend(rows.iter().map(|row| Stmt::DeclareEnds { row: row.kept.clone() }));
         let ahead = |turns: u32| {
             let slot = IntText::Const(turns.into());
             let body = rows.iter().map(|row| row.keep(Some(&slot))).collect();
             [Stmt::Ahead { turns, body }, Stmt::Commit]
         };
-        let beside_slices = u32::from(!slices.is_empty());
-        for (at, (keep, hold)) in slices.into_iter().enumerate() {
+        let stages = self.schedule.stages;
+        let mut beside: Vec<[Stmt; 2]> = (0..stages - slots).map(ahead).collect();
+        for (keep, hold) in slices {
             self.out.extend([keep, Stmt::Commit]);
-            match at {
-                0 => self.out.extend(ahead(0).into_iter().chain([Stmt::Wait(1)])),
-                _ => self.out.push(Stmt::Wait(0)),
-            }
-            self.out.push(hold);
+            let pending = beside.len() as u32;
+            self.out.extend(beside.drain(..).flatten().chain([Stmt::Wait(pending), hold]));
         }
-        if beside_slices > 0 {
+        self.out.extend(beside.into_iter().flatten());
+        if slots > 0 {
             self.out.push(Stmt::Barrier(Scope::Tile));
         }
-        self.out.extend((beside_slices..self.schedule.stages).flat_map(ahead));
+        self.out.extend((stages - slots..stages).flat_map(ahead));
     }
 }
 
@@ -187,9 +189,7 @@ impl Unit<'_> {
     fn take(&mut self, stmt: Stmt) -> Result<(), ScheduleError> {
         match stmt {
             Stmt::Declare(target) if self.is_of_elements(target) => self.elements.push(stmt),
-            Stmt::Load { target, kept: Some(_), .. }
-            | Stmt::Map { target, .. }
-            | Stmt::MaskEdge { target, .. }
+            Stmt::Load { target, kept: Some(_), .. } | Stmt::Map { target, .. } | Stmt::MaskEdge { target, .. }
                 if self.is_of_elements(target) =>
             {
                 self.elements.push(stmt)
@@ -337,13 +337,13 @@ mod tests {
             "0 turns ahead",
             "keep x_kept <- x by rows",
             "commit",
-            "wait 1",
-            "barrier",
-            "hold gain_held <- gain_kept",
-            "barrier",
             "1 turns ahead",
             "keep x_kept <- x by rows",
             "commit",
+            "wait 2",
+            "barrier",
+            "hold gain_held <- gain_kept",
+            "barrier",
             "2 turns ahead",
             "keep x_kept <- x by rows",
             "commit",
