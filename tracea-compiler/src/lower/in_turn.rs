@@ -385,6 +385,27 @@ mod tests {
     }
 
     #[test]
+    fn places_without_a_vector_count_up_to_the_next_check() {
+        let at_once = |params: TokenStream, by: TokenStream| -> Vec<u32> {
+            let all = in_turn(
+                params,
+                quote! {
+                    let mut sum = zeros::<f32>(i);
+                    tile!(for j in N { sum += x[(i, j)].to::<f32>().row_sum(); });
+                    tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() * sum * #by).to(); });
+                },
+            );
+            let along =
+                |lowered: &Lowered| lowered.cost.steps.iter().flat_map(|step| &step.over).map(|axis| axis.block).max();
+            all.iter().filter_map(along).collect()
+        };
+        // Two vectors of 512 threads, of the second five of 256.
+        assert_eq!(at_once(of_matrices(), quote!(gain[j].to::<f32>())), [8192, 8192]);
+        let (matrices, gain) = (of_matrices(), quote!(gain[j].to::<f32>() * offset[j].to::<f32>()));
+        assert_eq!(at_once(quote!(offset: &Tensor<f16, (N,)>, #matrices), gain), [8192, 10240]);
+    }
+
+    #[test]
     fn what_a_row_masks_may_be_kept() {
         let masked = in_turn(
             quote!(x: &Tensor<f16, (M, N)>, y: &mut Tensor<f16, (M, N)>, used: i32),

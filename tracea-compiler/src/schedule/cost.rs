@@ -323,7 +323,7 @@ fn rows_of_threads(nest: &Nest, schedule: &Schedule) -> u32 {
 fn add_block<'n>(rows: &Rows<'n>, body: &'n Block, loops: &mut Vec<&'n Loop>, cost: &mut Cost) {
     let Rows { nest, schedule, .. } = *rows;
     // Of rows that are taken whole, threads work on the vectors that there are.
-    let vectors = schedule.whole.map(|axis| (axis, variants::columns_of_a_vector(schedule, axis)));
+    let vectors = schedule.whole.map(|axis| (axis, variants::columns_at_once(schedule, axis)));
     let (mut instructions, mut of_a_vector, mut loads) = (0u32, 0u32, false);
     for stmt in &body.stmts {
         match stmt {
