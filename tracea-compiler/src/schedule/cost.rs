@@ -35,8 +35,9 @@ const LANES: u32 = 128;
 const ALONE: u32 = 3;
 /// Elements of a slice that a thread has at least, for its columns of a tile.
 const OF_A_VECTOR: u32 = 8;
-/// Of an element of a slice that lies across chunks of memory: its way through shared memory.
-const KEPT_SLICE: u32 = 4;
+/// Of an element of a slice that lies across chunks of memory: its way through shared memory. Fitted to norms of 4097 to 24000 columns on an H200:
+/// a layer norm of 3000 x 6144 takes 26.2 µs by rows in registers, and 22.1 where aligned slices come straight to theirs.
+const KEPT_SLICE: u32 = 5;
 /// Instructions of a thread beside those for elements: where its rows begin, its part in reductions.
 const ONCE: u32 = 200;
 /// A tile's way from memory, where nothing has brought it before.

@@ -10,7 +10,7 @@ use super::params::{Shares, blocks, shared_bytes, tile_count};
 use super::skew::{Skews, are_ragged, has_room};
 use super::tensor_map::merges;
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
-use crate::plan::{Arg, Fetch, GridAxis, Growing, KernelDef, Precomputed, Split, Variant};
+use crate::plan::{Arg, Fetch, GridAxis, Growing, KernelDef, Precomputed, Split, StepCost, Variant};
 
 /// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle. Measured with f16 rows aligned to 2 bytes on an
 /// H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3 convolution of 67 channels, two blocks a
@@ -70,8 +70,8 @@ const AS_ONE_ROW: (u64, u64) = (11, 10);
 const FASTER_BY_CHUNKS: u64 = 2;
 /// The same of rows that are in registers as a whole, in halves; they may as well be aligned.
 const FASTER_IN_REGISTERS: u64 = 5;
-/// The same of rows that a block takes in turn, from lines of memory: fitted to norms of 12289 to 50257 columns on an H200.
-const FASTER_BY_LINES: u64 = 3;
+/// The same of rows that a block takes in turn, from lines of memory, as a fraction: fitted to norms of 12289 to 50257 columns on an H200.
+const FASTER_BY_LINES: (u64, u64) = (16, 5);
 /// How much less, as a fraction, aligned rows take of which a block takes one after another: the slices that they share do not come from L2 each
 /// time. Measured on an H200 by a layer norm of 2048 x 32000: 77 µs by a block for each row, 71.6 in turn.
 const WITH_SLICES_AT_HAND: (u64, u64) = (4, 5);
@@ -159,7 +159,7 @@ pub(super) fn prediction(
         };
         let cycles = match (variant.skewed, are_ragged(variant, tensors)) {
             ([], _) => cycles,
-            (_, true) if variant.takes_rows_in_turn() => cycles / FASTER_BY_LINES,
+            (_, true) if variant.takes_rows_in_turn() => cycles.saturating_mul(FASTER_BY_LINES.1) / FASTER_BY_LINES.0,
             (_, true) if variant.longest.is_some() => cycles.saturating_mul(2) / FASTER_IN_REGISTERS,
             (_, true) => cycles / FASTER_BY_CHUNKS,
             (_, false) if variant.takes_rows_in_turn() => {
@@ -375,6 +375,18 @@ struct Unit {
     work: u64,
 }
 
+/// What the last step along each of a block's skewed rows is spared: warps that have none of its columns leave it out.
+fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
+    const VECTOR: u64 = 8;
+    let by_steps = !variant.skewed.is_empty() && variant.longest.is_none();
+    let Some((along, outer)) = step.over.split_last().filter(|_| by_steps) else { return 0 };
+    let rows: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).product();
+    let columns = VECTOR * u64::from(variant.threads) / rows.max(1);
+    let last = sizes.product(along.dims) % u64::from(along.block.max(1));
+    let idle = if last == 0 { 0 } else { columns.saturating_sub(last) };
+    count(outer, sizes).saturating_mul(step.work.into()).saturating_mul(idle) / columns.max(1)
+}
+
 fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments) -> Unit {
     // Loops are what is cut; what stands outside of them every part does.
     let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
@@ -392,7 +404,8 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alignments: &Alignments
     let (mut latency, mut work) = (once, 0u64);
     for step in variant.cost.steps {
         latency = latency.saturating_add(of_steps(step.latency.into(), step.over));
-        work = work.saturating_add(of_steps(step.work.into(), step.over));
+        let work_of_step = of_steps(step.work.into(), step.over);
+        work = work.saturating_add(work_of_step.saturating_sub(left_out(variant, step, sizes)));
     }
     for Fetch { short, over, .. } in variant.cost.fetches {
         let spared = short.map_or(0, |short| of_steps(missing(short.axis, u64::from(short.spared), sizes), over));

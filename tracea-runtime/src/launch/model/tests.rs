@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::Device;
 use crate::dtype::Dtype;
-use crate::plan::{Arg, Cost, Kept, Relaid, Short, StepCost, TensorDef, Window};
+use crate::plan::{Arg, Cost, Kept, Relaid, Short, TensorDef, Window};
 use crate::tensor::{Layout, RawTensor};
 
 const H200: Capacity = Capacity { multiprocessors: 132, block_shared_bytes: 227 << 10, l2_bytes: 50 << 20 };
@@ -390,6 +390,29 @@ fn rows_are_walked_from_their_chunks_where_they_are_not_aligned() {
     assert!(cycles(&WHOLE, 4096, 0) < cycles(&SKEWED, 4096, 0), "registers hold aligned rows as well");
     assert!(said(&WHOLE, [4096, 4096, 4103], 0, true).is_some());
     assert!(said(&WHOLE, [4096, 4096, 4104], 0, true).is_none(), "rows that have no registers left");
+}
+
+#[test]
+fn warps_without_columns_of_the_last_step_leave_it_out() {
+    const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 4096 }];
+    const ROWS: Variant = Variant {
+        grid: &[GridAxis { dims: &[0], block: 1 }],
+        cost: Cost {
+            once: 0,
+            resident: 4,
+            steps: &[StepCost { latency: 900, work: 600, over: STEPS }],
+            fetches: &[],
+            growing: None,
+        },
+        ..Variant::of_source("rows", "", 256)
+    };
+    const SKEWED: Variant = Variant { skewed: &[0, 1], ..ROWS };
+    let work = |variant: &Variant, columns| {
+        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, &Alignments::of(&Tensors::new())).work
+    };
+    // 256 threads have the first vectors of 2048 columns.
+    assert_eq!([4096, 4096 + 1024, 4096 + 2048, 8192].map(|columns| work(&SKEWED, columns)), [600, 900, 1200, 1200]);
+    assert_eq!(work(&ROWS, 4096 + 1024), 1200, "steps whose edges are masked");
 }
 
 #[test]
