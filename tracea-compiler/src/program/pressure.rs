@@ -50,6 +50,8 @@ pub const CONSUMER_REGISTERS: u32 = 30;
 /// Registers that a thread needs besides its values: as many as it may need, and as it usually does.
 const OTHER_REGISTERS: u32 = 48;
 const USUAL_REGISTERS: u32 = 16;
+/// And as it usually does where its elements of a slice lie across chunks of memory.
+const OF_SLICES_ACROSS: u32 = 8;
 /// Where a thread holds elements of one row, it needs fewer: all lie at constants from one place.
 const OTHERS_OF_A_ROW: u32 = 32;
 /// No thread is held to fewer.
@@ -82,7 +84,15 @@ pub fn resident(program: &Program) -> u32 {
 
 /// Blocks that a multiprocessor will hold, by what their values ask for.
 pub fn likely_resident(program: &Program) -> u32 {
-    blocks_beside(program, USUAL_REGISTERS, 32)
+    let across = program.skew.is_some() && loads_slices(program, &program.body);
+    blocks_beside(program, USUAL_REGISTERS + if across { OF_SLICES_ACROSS } else { 0 }, 32)
+}
+
+fn loads_slices(program: &Program, stmts: &[Stmt]) -> bool {
+    stmts.iter().any(|stmt| match stmt {
+        Stmt::Load { target, .. } => matches!(program.var(*target).domain, Domain::Cols(_)),
+        _ => stmt.bodies().into_iter().any(|body| loads_slices(program, body)),
+    })
 }
 
 fn blocks_beside(program: &Program, others: u32, least: u32) -> u32 {
@@ -375,7 +385,10 @@ fn in_expr(expr: &Expr, vars: &mut BTreeSet<VarId>) {
 #[cfg(test)]
 mod tests {
     use super::peak;
-    use crate::testing::{gemm, program};
+    use crate::lower::lower_portfolio;
+    use crate::schedule::Schedule;
+    use crate::schedule::target::SM_80;
+    use crate::testing::{self, gemm, program};
     use quote::quote;
 
     #[test]
@@ -414,6 +427,35 @@ mod tests {
             y[i] = total;
         });
         assert_eq!(with_first, alone + 8);
+    }
+
+    #[test]
+    fn slices_across_chunks_leave_room_for_fewer_blocks() {
+        let (nest, _) = testing::nest(quote! {
+            fn f<M: Dim, N: Dim>(x: &Tensor<f16, (M, N)>, gain: &Tensor<f16, (N,)>, y: &mut Tensor<f16, (M, N)>) {
+                tile!(for i in M {
+                    let mut squares = zeros::<f32>(i);
+                    tile!(for j in N {
+                        let value = x[(i, j)].to::<f32>();
+                        squares += (value * value).row_sum();
+                    });
+                    let rate = squares.rsqrt();
+                    tile!(for j in N { y[(i, j)] = (x[(i, j)].to::<f32>() * rate * gain[j].to::<f32>()).to(); });
+                });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_80).expect("a portfolio");
+        let resident = |columns: u32| {
+            let walked = |schedule: &Schedule| {
+                schedule.skewed
+                    && schedule.whole.is_none()
+                    && schedule.threads() == 256
+                    && schedule.blocks.contains(&Some(columns))
+            };
+            portfolio.iter().find(|lowered| walked(&lowered.schedule)).map(|lowered| lowered.cost.resident)
+        };
+        // Of such kernels, the assembler's code takes 63 and 95 registers.
+        assert_eq!([4096, 8192].map(resident), [Some(4), Some(2)]);
     }
 
     #[test]
