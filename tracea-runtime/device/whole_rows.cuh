@@ -25,7 +25,6 @@ struct WholeRows : Blocked<ROWS, COLS, THREADS_M, THREADS_N, VEC> {
     using Grid = Blocked<ROWS, COLS, THREADS_M, THREADS_N, VEC>;
     static_assert(Grid::row_size == 1 && (VEC & (VEC - 1)) == 0, "a thread holds elements of one row");
 
-    static constexpr bool in_turn = false;
     static constexpr int vectors = Grid::size / VEC, ends = (2 * (VEC - 1) + THREADS_N - 1) / THREADS_N;
     static constexpr int size = Grid::size + ends, col_size = size;
     using Ends = Slots<Grid::size, ends>;
@@ -120,20 +119,14 @@ __device__ __forceinline__ KeptSlice<L, T> keep_slice(T* kept, Rows source, RowP
     const auto from = source(0);
     const RowParts exist = from.valid ? row : RowParts{};
     KeptSlice<L, T> slice{past_chunk<16>(from.pointer), {}};
-    const int past = slice.past / C::element_bytes, passed_over = row.passed_over * C::each, chunks = exist.vectors * C::each + passed_over;
+    const int past = slice.past / C::element_bytes, chunks = exist.vectors * C::each;
     const T* const base = fixed_base(from.pointer - past + L::thread_n() * C::count);
     const unsigned place = fixed_number(shared_address(slice_of_row<L>(kept) + L::thread_n() * C::count));
 #pragma unroll
     for (int n = 0; n < L::cols / (L::threads_n * C::count); ++n) {
         constexpr int stride = L::threads_n * C::count;
-        const bool begins = !L::in_turn || n * L::threads_n + L::thread_n() >= passed_over;
-        if (begins && n * L::threads_n < chunks - L::thread_n()) {
-            // A block that takes rows in turn is alone on its multiprocessor.
-            if constexpr (L::in_turn) {
-                cp_async<16>(place + n * stride * C::element_bytes, base + n * stride, 16);
-            } else {
-                cp_async_shared_by_blocks(place + n * stride * C::element_bytes, base + n * stride, 16);
-            }
+        if (n * L::threads_n < chunks - L::thread_n()) {
+            cp_async_shared_by_blocks(place + n * stride * C::element_bytes, base + n * stride, 16);
         }
     }
     // The chunk in which the last vector ends, of which the slice may have a part.
