@@ -11,12 +11,13 @@
 
 namespace tracea {
 
-template <int ROWS, int COLS, int THREADS_M, int THREADS_N, int VEC>
+// Places are gone through by AT_ONCE before threads look for the row's end.
+template <int ROWS, int COLS, int THREADS_M, int THREADS_N, int VEC, int AT_ONCE>
 struct RowsInTurn : WholeRows<ROWS, COLS, THREADS_M, THREADS_N, VEC> {
     using Whole = WholeRows<ROWS, COLS, THREADS_M, THREADS_N, VEC>;
     static_assert(ROWS == 1 && THREADS_M == 1, "a row for all threads");
 
-    static constexpr bool in_turn = true;
+    static constexpr int at_once = AT_ONCE, line_bytes = 128;
 
     static __device__ __forceinline__ bool has_vector(RowParts row, int n) {
         const bool begins = n > 0 || Whole::thread_n() >= row.passed_over;
@@ -36,9 +37,9 @@ struct RowPartsInTurn : RowParts {
 template <class L, class Rows>
 __device__ __forceinline__ RowPartsInTurn parts_in_turn(Rows source, int columns) {
     using T = pointee<decltype(source(0).pointer)>;
-    constexpr int vector_bytes = L::vec * static_cast<int>(sizeof(T)), line_bytes = 128;
+    constexpr int vector_bytes = L::vec * static_cast<int>(sizeof(T));
     RowParts row = parts_of<L>(source, columns);
-    row.passed_over = fixed_number(past_chunk<line_bytes>(source(0).pointer + row.before) / vector_bytes);
+    row.passed_over = fixed_number(past_chunk<L::line_bytes>(source(0).pointer + row.before) / vector_bytes);
     return {row, row.before - row.passed_over * L::vec};
 }
 
@@ -59,8 +60,7 @@ __device__ __forceinline__ void each_place(RowParts row, Body body) {
 }
 template <class L, int N, class Body>
 __device__ __forceinline__ void by_places(RowParts row, Body body) {
-    // Of many, a few that nobody has count for less.
-    constexpr int at_a_time = L::vectors > 16 ? 5 : 2, next = N + at_a_time < L::vectors ? N + at_a_time : L::vectors;
+    constexpr int next = N + L::at_once < L::vectors ? N + L::at_once : L::vectors;
     each_place<L, N, next>(row, body);
     if constexpr (next < L::vectors) {
         if (next * L::threads_n < row.passed_over + row.vectors) by_places<L, next>(row, body);
@@ -179,15 +179,15 @@ template <class L, class T, class Rows>
 __device__ __forceinline__ SliceByLines<L, T> keep_slice(T* kept, Rows source, RowPartsInTurn row) {
     using C = Chunks<L, T>;
     static_assert(C::bytes == 16, "chunks of 16 bytes");
-    constexpr int line_bytes = 128, chunks = L::cols / (L::threads_n * C::count), stride = L::threads_n * C::count;
+    constexpr int chunks = L::cols / (L::threads_n * C::count), stride = L::threads_n * C::count;
     const auto from = source(0);
     const RowParts exist = from.valid ? row : RowParts{};
     const T* const vectors = from.pointer + row.passed_over * L::vec;
-    SliceByLines<L, T> slice{{past_chunk<16>(vectors), {}}, past_chunk<line_bytes>(vectors) / 16};
+    SliceByLines<L, T> slice{{past_chunk<16>(vectors), {}}, past_chunk<L::line_bytes>(vectors) / 16};
     // Of the chunk in which the last vector ends the slice may have a part.
     const int behind = slice.past != 0 && exist.vectors > 0 ? min(slice.past + exist.behind * C::element_bytes, 16) : 0;
     const int end = (slice.chunks_before + exist.vectors * C::each) * 16 + behind;
-    const T* const line = vectors - past_chunk<line_bytes>(vectors) / C::element_bytes;
+    const T* const line = vectors - past_chunk<L::line_bytes>(vectors) / C::element_bytes;
     const T* const base = fixed_base(line + L::thread_n() * C::count);
     const unsigned place = fixed_number(shared_address(kept + L::thread_n() * C::count));
 #pragma unroll 4

@@ -134,8 +134,11 @@ impl Emitter<'_> {
                     format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
                 }
                 LayoutKind::WholeRows { threads_m, threads_n, vec, in_turn } => {
-                    let kind = if in_turn { "RowsInTurn" } else { "WholeRows" };
-                    format!("{kind}<{rows}, {cols}, {threads_m}, {threads_n}, {vec}>")
+                    let numbers = format!("{rows}, {cols}, {threads_m}, {threads_n}, {vec}");
+                    match in_turn {
+                        Some(at_once) => format!("RowsInTurn<{numbers}, {at_once}>"),
+                        None => format!("WholeRows<{numbers}>"),
+                    }
                 }
             };
             self.out.line(format!("using {} = {text};", layout.name));

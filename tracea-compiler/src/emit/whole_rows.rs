@@ -16,7 +16,7 @@ impl Emitter<'_> {
     pub(super) fn find_parts(&mut self, layout: LayoutId, row: &Access) {
         let (Some(whole), AccessForm::Scattered { rows, .. }) = (&self.program.whole, row.form) else { return };
         let layout = self.program.layout(layout);
-        let in_turn = matches!(layout.kind, LayoutKind::WholeRows { in_turn: true, .. });
+        let in_turn = matches!(layout.kind, LayoutKind::WholeRows { in_turn: Some(_), .. });
         let (ty, function) = if in_turn { ("RowPartsInTurn", "parts_in_turn") } else { ("RowParts", "parts_of") };
         let head = format!("const {ty} {} = {function}<{}>(", whole.name, layout.name);
         let tail = format!(", {});", self.limit(whole.axis));

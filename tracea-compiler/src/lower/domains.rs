@@ -5,7 +5,7 @@
 //! slice of the first layout that has the axis, so that it combines with tiles without moving.
 
 use super::analysis::{DotFact, Facts, OperandSource, is_tiled};
-use super::columns;
+use super::{columns, in_turn};
 use crate::nest::{AxisId, Dtype, Nest, Op, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::program::{Domain, Major};
@@ -156,7 +156,8 @@ impl Domains {
         if schedule.whole == Some(cols)
             && let Some((threads_m, threads_n, vec)) = layouts::whole_rows(height, width, threads, widest)
         {
-            let in_turn = schedule.in_turn;
+            let vectors = width / (threads_n * vec);
+            let in_turn = schedule.in_turn.then(|| in_turn::vectors_at_once(vectors));
             return Ok(of_kind(LayoutKind::WholeRows { threads_m, threads_n, vec, in_turn }));
         }
         let Some((threads_m, threads_n, vec)) = layouts::blocked(height, width, threads, across, widest) else {

@@ -29,6 +29,12 @@ pub const MOST_PASSED_OVER: u32 = 15;
 const BESIDE_SLICES: u32 = 26;
 const OF_A_MATRIX: u32 = 10;
 
+/// Of so many vectors that a thread may have of a row, those that it goes through before it looks for the row's end: of many, a few that nobody
+/// has count for less.
+pub fn vectors_at_once(vectors: u32) -> u32 {
+    if vectors > 16 { 5 } else { 2 }
+}
+
 impl Lowering<'_> {
     /// Says where rows are kept that tiles will be loaded from.
     pub fn keep_rows(&mut self) -> Result<(), ScheduleError> {

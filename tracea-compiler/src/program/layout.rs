@@ -26,8 +26,8 @@ pub enum LayoutKind {
     /// Threads in a grid, `vec` neighbouring columns a thread; exact products accumulate in this one with `vec` 4.
     Blocked { threads_m: u32, threads_n: u32, vec: u32 },
     /// The same with rows of any length up to the tile's: aligned vectors, and the elements at a row's ends one by one. Of rows that a
-    /// block takes in turn, threads hold vectors from a line of memory on.
-    WholeRows { threads_m: u32, threads_n: u32, vec: u32, in_turn: bool },
+    /// block takes in turn, threads hold vectors from a line of memory on, and go through so many before they look for the row's end.
+    WholeRows { threads_m: u32, threads_n: u32, vec: u32, in_turn: Option<u32> },
 }
 
 impl Layout {
@@ -45,6 +45,14 @@ impl Layout {
         match self.kind {
             LayoutKind::Mma16816 { .. } => 2,
             LayoutKind::Blocked { vec, .. } | LayoutKind::WholeRows { vec, .. } => vec,
+        }
+    }
+
+    /// Of a row in turn, the columns that all threads go through before they look for its end.
+    pub fn columns_at_once(&self) -> Option<u32> {
+        match self.kind {
+            LayoutKind::WholeRows { threads_n, vec, in_turn: Some(at_once), .. } => Some(at_once * threads_n * vec),
+            _ => None,
         }
     }
 
@@ -157,7 +165,7 @@ mod tests {
     fn whole_rows_have_slots_for_the_elements_at_their_ends() {
         let sizes = |threads_n, vec| {
             let tile =
-                layout(LayoutKind::WholeRows { threads_m: 4, threads_n, vec, in_turn: false }, 4, 4 * threads_n * vec);
+                layout(LayoutKind::WholeRows { threads_m: 4, threads_n, vec, in_turn: None }, 4, 4 * threads_n * vec);
             (tile.size(), tile.row_size(), tile.col_size())
         };
         // Up to seven elements at each end, or three.

@@ -10,6 +10,7 @@ use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, longer_al
 use crate::lower::{columns, extent_dims, nest_of, precomputed, shares};
 use crate::nest::{AxisId, AxisKind, Block, DimId, Dtype, Extent, Int, Loop, Nest, Op, Stmt, TensorId, Value, ValueId};
 use crate::plan::{self, Cost, Fetch, GridAxis, Growing, StepCost};
+use crate::program::layout::Layout;
 use crate::program::{Major, Program, Short, pressure};
 
 /// Bytes a cycle that reach one multiprocessor while all of them read.
@@ -323,8 +324,10 @@ fn rows_of_threads(nest: &Nest, schedule: &Schedule) -> u32 {
 
 fn add_block<'n>(rows: &Rows<'n>, body: &'n Block, loops: &mut Vec<&'n Loop>, cost: &mut Cost) {
     let Rows { nest, schedule, .. } = *rows;
-    // Of rows that are taken whole, threads work on the vectors that there are.
-    let vectors = schedule.whole.map(|axis| (axis, variants::columns_at_once(schedule, axis)));
+    // Of rows that are taken whole, threads work on the vectors that there are; in turn, on those up to the next look for the row's end.
+    let in_turn = rows.program.layouts.iter().find_map(Layout::columns_at_once);
+    let columns = |axis| in_turn.unwrap_or_else(|| variants::columns_of_a_vector(schedule, axis));
+    let vectors = schedule.whole.map(|axis| (axis, columns(axis)));
     let (mut instructions, mut of_a_vector, mut loads) = (0u32, 0u32, false);
     for stmt in &body.stmts {
         match stmt {

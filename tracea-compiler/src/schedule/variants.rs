@@ -131,16 +131,10 @@ pub fn by_skewed_rows(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Sc
 /// Vectors of 8 elements of a row that a thread has registers for.
 const VECTORS: u32 = 4;
 
-/// Columns that a row's threads go through at once, where rows are taken whole along the axis: of a vector of each thread, and its share of those
-/// at the ends; of rows in turn, as many vectors as lie between two checks for the row's end (`by_places` of `rows_in_turn.cuh`).
-pub fn columns_at_once(schedule: &Schedule, whole: AxisId) -> u32 {
+/// Columns of which all threads of a row have one vector, where rows are taken whole along the axis, and its share of those at the ends.
+pub fn columns_of_a_vector(schedule: &Schedule, whole: AxisId) -> u32 {
     const MOST_AT_ENDS: u32 = 7;
-    let columns = schedule.blocks[whole.index()].unwrap_or(1);
-    if !schedule.in_turn {
-        return (columns + MOST_AT_ENDS).div_ceil(VECTORS);
-    }
-    let of_a_vector = 8 * 32 * schedule.warps.1;
-    of_a_vector * if columns > 16 * of_a_vector { 5 } else { 2 }
+    (schedule.blocks[whole.index()].unwrap_or(1) + MOST_AT_ENDS).div_ceil(VECTORS)
 }
 
 /// The same kernel for rows that threads have registers for: a warp to a row, all threads, and twice as many; of short rows, several to a
