@@ -122,8 +122,9 @@ __device__ __forceinline__ void load_panel_elements(E (&x)[L::size], int panel, 
 
 // Its place → global memory, by the warpgroup's threads: target(row) says where the rows of a tile of COLS columns begin, aligned to
 // ALIGN bytes, and columns [0, valid_cols) of the tile exist. What the panel before left at its end goes with this one,
-// unless this one is `alone`: then the panels beside it are other blocks' to store.
-template <class Panel, int PLACES, int ALIGN, int COLS, class Rows>
+// unless this one is `alone`: then the panels beside it are other blocks' to store. Chunks that are put together take registers: a thread has
+// BATCH of them on their way.
+template <class Panel, int PLACES, int ALIGN, int COLS, int BATCH, class Rows>
 __device__ __forceinline__ void store_panel(const typename Panel::element* panels, int panel, Rows target, int valid_cols,
                                             bool alone = false) {
     using T = typename Panel::element;
@@ -132,11 +133,10 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
     constexpr int elements = Panel::rows * Panel::cols;
     const T* const now = panels + (group * PLACES + panel % PLACES) * elements;
     const int back = ((panel + PLACES - 1) % PLACES - panel % PLACES) * elements;
-    // Chunks that are put together take registers, and accumulators hold most of them still.
-    constexpr int batch = ALIGN >= 16 ? 2 : 1;
+    constexpr int batch = ALIGN >= 16 ? 2 : BATCH;
     if (ALIGN < 16 && alone) {
         constexpr int last_chunk = Panel::cols - Panel::chunk;
-        store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch>(
+        store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
             index % 128, 0, Panel::cols, valid_cols - first,
             [&](int row) {
                 const auto at = target(group * 64 + row);
@@ -145,7 +145,7 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
             [&](int row, int col) { return now + Panel::offset(row, min(max(col, 0), last_chunk)); });
         return;
     }
-    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch>(
+    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
         index % 128, first, COLS, valid_cols, [&](int row) { return target(group * 64 + row); },
         [&](int row, int col) { return now + (col < first ? back : 0) + Panel::offset(row, col & (Panel::cols - 1)); });
 }

@@ -3,8 +3,8 @@
 //     source   abcdefghijklmnopqrstu      rows of 7 elements, one behind the other
 //     target   abcdefg.hijklmn.opqrstu.   rows of whole chunks of 16 bytes; what fills them behind a row's end is not read
 //
-// One launch copies several tensors. Each thread makes chunks of the targets, from the aligned 16 bytes of the source that hold
-// their bytes.
+// One launch copies several tensors. Each thread makes a chunk of a target, from the aligned 16 bytes of the source that hold
+// its bytes.
 #pragma once
 
 #include "tracea/outer_axes.cuh"
@@ -60,33 +60,23 @@ __device__ __forceinline__ RealignedPiece piece_of(const Realigned& tensor, int 
     return {tensor.source + tensor.rows.offset(row) + place * 16, min(tensor.row_bytes - place * 16, 16)};
 }
 
-// Each thread makes CHUNKS chunks, neighbouring threads neighbouring ones; their loads are in flight together.
-template <int THREADS, int CHUNKS>
+// Each thread makes one chunk, neighbouring threads neighbouring ones: short code, which comes from memory itself in a launch by itself, and
+// as many threads as a multiprocessor holds.
+template <int THREADS>
 __device__ __forceinline__ void realign(const Realignment& all) {
     int at = 0;
     while (at + 1 < all.count && static_cast<int>(blockIdx.x) >= all.tensors[at + 1].first_block) ++at;
     const Realigned& tensor = all.tensors[at];
-    const int first = (static_cast<int>(blockIdx.x) - tensor.first_block) * (THREADS * CHUNKS) + static_cast<int>(threadIdx.x);
-    RealignedPiece piece[CHUNKS];
-    Words<16> lower[CHUNKS], upper[CHUNKS];
-#pragma unroll
-    for (int i = 0; i < CHUNKS; ++i) {
-        piece[i] = piece_of(tensor, first + i * THREADS);
-        lower[i] = upper[i] = zero_words<16>();
-        if (piece[i].bytes > 0 && piece[i].inside(tensor)) {
-            lower[i] = load_constant_words(piece[i].lower());
-            if (piece[i].straddles()) upper[i] = load_constant_words(piece[i].lower() + 16);
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < CHUNKS; ++i) {
-        unsigned char* const to = tensor.target + (first + i * THREADS) * 16ll;
-        if (piece[i].bytes > 0 && piece[i].inside(tensor)) {
-            store_words<16>(to, bytes_from<1>(lower[i], upper[i], piece[i].first()));
-        } else {
+    const int chunk = (static_cast<int>(blockIdx.x) - tensor.first_block) * THREADS + static_cast<int>(threadIdx.x);
+    const RealignedPiece piece = piece_of(tensor, chunk);
+    unsigned char* const to = tensor.target + chunk * 16ll;
+    if (piece.bytes > 0 && piece.inside(tensor)) {
+        const Words<16> lower = load_constant_words(piece.lower());
+        const Words<16> upper = piece.straddles() ? load_constant_words(piece.lower() + 16) : zero_words<16>();
+        store_words<16>(to, bytes_from<1>(lower, upper, piece.first()));
+    } else {
 #pragma unroll 1
-            for (int byte = 0; byte < piece[i].bytes; ++byte) to[byte] = piece[i].from[byte];
-        }
+        for (int byte = 0; byte < piece.bytes; ++byte) to[byte] = piece.from[byte];
     }
 }
 

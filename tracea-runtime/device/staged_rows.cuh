@@ -86,23 +86,52 @@ __device__ __forceinline__ void store_shifted_chunks(int thread, int first, int 
     }
 }
 
-// What these leave of rows whose columns end at `end`: the elements before the first whole chunk (HEAD), or behind the last one.
-template <class T, bool HEAD, int ROWS, int THREADS, class Rows, class Staged>
+// An element at a row's end, and where it goes.
+template <class T>
+struct RowEnd {
+    T* pointer;
+    int row, col;
+    bool exists;
+};
+
+// What these leave of rows whose columns end at `end`: the elements before the first whole chunk (HEAD), or behind the last one. The loads
+// of a batch are in flight together.
+template <class T, bool HEAD, int ROWS, int THREADS, int BATCH, class Rows, class Staged>
 __device__ __forceinline__ void store_row_ends(int thread, int end, Rows target, Staged staged) {
     constexpr int count = 16 / static_cast<int>(sizeof(T));
     using Walk = RowWalk<ROWS, count, THREADS>;
+    constexpr int batch = Walk::template batch<BATCH>;
     const Walk walk{thread};
-#pragma unroll 1
-    for (int step = 0; step < Walk::steps; ++step) {
+    const auto end_of = [&](int step) {
         const int row = walk.row(step);
         const auto at = target(row);
         const int past = past_sector(at.pointer);
         const int before = -past & (count - 1), behind = ((end + past) & -count) - past;
         const int col = (HEAD ? 0 : behind) + walk.piece(step);
         const bool exists = col < end && (HEAD ? col < before : col >= before);
-        if (walk.template inside<1>(step) && at.valid && exists) {
-            const int within = col & (count - 1);
-            at.pointer[col] = staged(row, col - within)[within];
+        return RowEnd<T>{at.pointer, row, col, walk.template inside<batch>(step) && at.valid && exists};
+    };
+    const auto value = [&](const RowEnd<T>& at) {
+        const int within = at.col & (count - 1);
+        return staged(at.row, at.col - within)[within];
+    };
+#pragma unroll 1
+    for (int step = 0; step < Walk::steps; step += batch) {
+        if constexpr (batch == 1) {
+            const RowEnd<T> at = end_of(step);
+            if (at.exists) at.pointer[at.col] = value(at);
+        } else {
+            RowEnd<T> at[batch];
+            T v[batch];
+#pragma unroll
+            for (int n = 0; n < batch; ++n) {
+                at[n] = end_of(step + n);
+                if (at[n].exists) v[n] = value(at[n]);
+            }
+#pragma unroll
+            for (int n = 0; n < batch; ++n) {
+                if (at[n].exists) at[n].pointer[at[n].col] = v[n];
+            }
         }
     }
 }
@@ -112,20 +141,21 @@ __device__ __forceinline__ void store_row_ends(int thread, int end, Rows target,
 // elements.
 //
 // Where ALIGN is under 16, the last columns that do not fill a sector of global memory wait for the next call. So columns up to a
-// sector before `first` are read too, and something must be readable where a tile has none.
-template <class T, int ALIGN, int ROWS, int COLS, int THREADS, int BATCH, class Rows, class Staged>
+// sector before `first` are read too, and something must be readable where a tile has none. A thread has BATCH chunks on their way, and ENDS
+// of the elements before and behind them.
+template <class T, int ALIGN, int ROWS, int COLS, int THREADS, int BATCH, int ENDS, class Rows, class Staged>
 __device__ __forceinline__ void store_staged_rows(int thread, int first, int width, int end, Rows target, Staged staged) {
     constexpr int chunks = COLS * static_cast<int>(sizeof(T)) / 16;
     if constexpr (ALIGN >= 16) {
         store_aligned_chunks<T, ROWS, chunks, THREADS, BATCH>(thread, first, end, target, staged);
     } else {
         const int until = min(end, width);
-        if (first == 0) store_row_ends<T, true, ROWS, THREADS>(thread, until, target, staged);
+        if (first == 0) store_row_ends<T, true, ROWS, THREADS, ENDS>(thread, until, target, staged);
         store_shifted_chunks<T, ALIGN, ROWS, chunks, THREADS, BATCH>(thread, first, until, target, staged);
         if (first + COLS == width) {
             store_shifted_chunks<T, ALIGN, ROWS, 2, THREADS, 1>(thread, width, until, target, staged);
         }
-        if (first < until && until <= first + COLS) store_row_ends<T, false, ROWS, THREADS>(thread, until, target, staged);
+        if (first < until && until <= first + COLS) store_row_ends<T, false, ROWS, THREADS, ENDS>(thread, until, target, staged);
     }
 }
 

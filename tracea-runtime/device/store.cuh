@@ -114,7 +114,7 @@ __device__ __forceinline__ void store_tile_staged(const E (&x)[L::size], typenam
     constexpr int last_chunk = Staging::cols - 16 / static_cast<int>(sizeof(T));
     write_tile<L, Staging>(x, shared);
     tile_barrier();
-    store_staged_rows<T, ALIGN, Staging::rows, Staging::cols, THREADS, 8>(
+    store_staged_rows<T, ALIGN, Staging::rows, Staging::cols, THREADS, 8, 1>(
         thread_index_anew(), 0, Staging::cols, valid_cols, target,
         [&](int row, int col) { return shared + Staging::offset(row, min(max(col, 0), last_chunk)); });
 }

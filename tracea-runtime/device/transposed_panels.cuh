@@ -53,7 +53,7 @@ __device__ __forceinline__ void store_transposed_panel(const typename Panel::ele
     const int index = thread_index_anew(), group = index / 128;
     constexpr int batch = ALIGN >= 16 ? 2 : 1, last_chunk = Panel::cols - Panel::chunk;
     const T* const place = panels + (group * PLACES + panel % PLACES) * (Panel::rows * Panel::cols);
-    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch>(
+    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, 1>(
         index % 128, 0, Panel::cols, valid_rows - group * 64,
         [&](int row) {
             const auto at = target(panel * Panel::rows + row);

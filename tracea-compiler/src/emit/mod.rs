@@ -237,7 +237,9 @@ impl<'a> Emitter<'a> {
             Stmt::ReadTile { target, shared, slot } => self.read_tile(*target, *shared, slot),
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),
-            Stmt::StorePanel { staging, target, side } => self.store_panel(*staging, target, *side),
+            Stmt::StorePanel { staging, target, side, at_a_time } => {
+                self.store_panel(*staging, target, *side, *at_a_time)
+            }
             Stmt::ForUnits(body) => self.for_units(body),
             Stmt::Ahead { turns, body } => self.ahead(*turns, body),
             Stmt::TakeUnit => self.take_unit(),

@@ -69,13 +69,14 @@ impl Emitter<'_> {
         self.out.line("}");
     }
 
-    pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access, side: PanelSide) {
+    pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access, side: PanelSide, at_a_time: u32) {
         let AccessForm::Contiguous { rows, cols } = target.form else { return };
         let (shared, places) = (self.program.shared(staging), self.places(staging));
         let (buffer, align) = (tile_name(&shared.name), self.align(target));
         let head = match side {
             PanelSide::Rows => {
-                format!("store_panel<{buffer}, {places}, {align}, {}>({}, panel, ", self.block_name(cols), shared.name)
+                let columns = self.block_name(cols);
+                format!("store_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>({}, panel, ", shared.name)
             }
             PanelSide::Columns => {
                 format!("store_transposed_panel<{buffer}, {places}, {align}>({}, panel, ", shared.name)

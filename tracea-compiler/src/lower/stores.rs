@@ -203,11 +203,25 @@ impl Lowering<'_> {
         (target, rows.and_then(|rows| self.bulk_store(tensor, index, rows, cols, box_rows)))
     }
 
+    /// Of chunks that are put together from two, as many as a thread has registers for beside the tile.
+    fn chunks_at_a_time(&self, value: VarId) -> u32 {
+        const MANY: u32 = 4;
+        /// What the assembler was seen to have enough of: 128 are too few.
+        const REGISTERS: u32 = 136;
+        let held = match self.program.var(value).domain {
+            Domain::Tile(layout) => self.program.layout(layout).size(),
+            _ => 0,
+        };
+        let left = self.schedule.role_registers().consumer.saturating_sub(held);
+        if left >= REGISTERS { MANY } else { 1 }
+    }
+
     /// A panel's way out, each warpgroup for itself: by TMA where there is a map and the tensor's alignment allows it.
     pub fn store_panel(&mut self, value: VarId, panels: &Panels, target: Access, bulk: Option<BulkStore>) {
         let (tensor, staging, side) = (target.tensor, panels.staging, panels.side);
         let write = Stmt::WritePanel { value, staging, side };
-        let by_threads = Stmt::StorePanel { staging, target, side };
+        let at_a_time = self.chunks_at_a_time(value);
+        let by_threads = Stmt::StorePanel { staging, target, side, at_a_time };
         let Some(store) = bulk else { return self.out.extend([write, by_threads]) };
         let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());
         let condition = self.program.require(&name, vec![Premise::Aligned(tensor)]);

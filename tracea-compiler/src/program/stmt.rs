@@ -186,11 +186,13 @@ pub enum Stmt {
         store: BulkStore,
         side: PanelSide,
     },
-    /// shared → global by the warpgroup's threads.
+    /// shared → global by the warpgroup's threads, each with so many chunks of a row on their way that lie across those of shared
+    /// memory.
     StorePanel {
         staging: SharedId,
         target: Access,
         side: PanelSide,
+        at_a_time: u32,
     },
     /// All units of work that are this block's, one after another.
     ForUnits(Vec<Stmt>),

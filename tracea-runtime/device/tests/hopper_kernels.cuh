@@ -321,7 +321,7 @@ panel_store_kernel(const float* in, T* target, int stride, int valid_rows, int v
             warpgroup_barrier();
             write_panel<L, Panel>(x, panel, own_panel<Panel, places>(staging, panel));
             warpgroup_barrier();
-            store_panel<Panel, places, ALIGN, L::cols>(
+            store_panel<Panel, places, ALIGN, L::cols, 4>(
                 staging, panel, [&](int row) { return RowTarget<T>{target + row * stride, row < valid_rows}; }, valid_cols);
         }
     }

@@ -352,7 +352,7 @@ __global__ void transpose_kernel(const E* in, T* out, float* out_rows, float* ou
 
 // ---- copies laid anew
 
-static __global__ void realign_kernel(const __grid_constant__ Realignment all) { realign<256, 4>(all); }
+static __global__ void realign_kernel(const __grid_constant__ Realignment all) { realign<256>(all); }
 
 static __global__ void transposition_kernel(const __grid_constant__ Transposition all) { transpose<256>(all); }
 

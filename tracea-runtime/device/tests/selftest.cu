@@ -936,7 +936,7 @@ OuterAxes outer_axes(const vector<int>& sizes, const vector<int>& strides, int b
 
 template <class T>
 void test_realign(const string& name, const vector<Strided>& tensors) {
-    constexpr int per_block = 256 * 4, bytes = static_cast<int>(sizeof(T));
+    constexpr int per_block = 256, bytes = static_cast<int>(sizeof(T));
     Realignment all{};
     int blocks = 0;
     vector<vector<T>> sources, expected;

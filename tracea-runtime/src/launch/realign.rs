@@ -7,9 +7,8 @@ use super::outer_axes::OuterAxes;
 use super::params::FastDiv;
 use crate::tensor::{Layout, RawTensor};
 
+/// Of a block, and the 16-byte chunks of the copies that it makes.
 const THREADS: u32 = 256;
-/// 16-byte chunks of the copies that a block makes.
-const BLOCK_CHUNKS: u32 = 4 * THREADS;
 
 pub(super) static REALIGN: Builtin = Builtin::new("realign", include_str!("../../device/realign.cu"), THREADS);
 
@@ -43,7 +42,7 @@ pub(super) fn entries(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Ent
     for (copied, slot) in copies.by(Way::Realigned).zip(&mut all.entries) {
         let Some(raw) = tensors.get(copied.tensor) else { continue };
         *slot = Entry { target: room + copied.offset, first_block: blocks, ..Entry::of(raw, &copied.layout) };
-        blocks += slot.chunks.div_ceil(BLOCK_CHUNKS);
+        blocks += slot.chunks.div_ceil(THREADS);
         all.count += 1;
     }
     (all, blocks)

@@ -82,7 +82,7 @@ fn send_panel() -> Stmt {
     }
 }
 fn store_panel() -> Stmt {
-    Stmt::StorePanel { staging: PANELS, target: access(), side: PanelSide::Rows }
+    Stmt::StorePanel { staging: PANELS, target: access(), side: PanelSide::Rows, at_a_time: 1 }
 }
 
 /// The statements by one word each, with barriers and fences where the pass puts them; `a` and `b` begin at these
