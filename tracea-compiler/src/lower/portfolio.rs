@@ -11,6 +11,11 @@ use crate::schedule::{self, Schedule, ScheduleError};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+/// Columns of tiles beside those of 256 and its halves, where they leave fewer over. The second is for products the other way round, whose
+/// results leave by as many rows of the tile as divide it.
+const THREE_QUARTERS: u32 = 192;
+const BETWEEN: u32 = 208;
+
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
 ///
 /// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
@@ -54,7 +59,7 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
-        if let Some(cut) = schedule::variants::by_three_quarters(&laid.nest, &facts, &narrower) {
+        if let Some(cut) = schedule::variants::by_fewer_columns(&laid.nest, &facts, &narrower, THREE_QUARTERS) {
             portfolio.extend(with_pairs(&laid, &facts, fit_roles(&laid, &facts, &cut, &[1])?));
         }
         portfolio.extend(by_three_warpgroups(&laid, &facts, &narrower));
@@ -74,7 +79,7 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
         }
         portfolio.extend(by_other_ways(nest, target, &laid)?);
         if !narrower.swapped {
-            portfolio.extend(by_more_rows(nest, target, &laid)?);
+            portfolio.extend(by_more_rows(nest, target, &laid));
         }
     }
     portfolio.extend(by_flat_sums(nest, target)?);
@@ -164,9 +169,9 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
 
 /// Tiles of more rows than columns, by a product the other way round, where it is one of tensors that nothing else reads and takes no other
 /// copies: these cut up some sizes in fewer waves.
-fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Vec<Lowered>, ScheduleError> {
+fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Vec<Lowered> {
     if swapped::check(nest).is_err() {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let Start { laid, facts, schedule } = Start::of(nest, target, true);
     let operands = operand_only(&laid.nest, &facts);
@@ -174,16 +179,21 @@ fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Result<Ve
         |source: &OperandSource| matches!(source, OperandSource::Tensor { load, .. } if operands.contains(load));
     let plain = matches!(&facts.dots[..], [dot] if only_multiplied(&dot.a) && only_multiplied(&dot.b));
     if !plain || laid.relaid != first.relaid || swapped::takes_in_tiles(&laid.nest, &facts) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let cut = schedule::variants::by_three_quarters(&laid.nest, &facts, &schedule);
-    let Some(cut) = cut.filter(|cut| schedule::check(&laid.nest, &facts, cut).is_ok()) else { return Ok(Vec::new()) };
-    let why = "more rows than columns, by the product the other way round, where that leaves fewer tiles over".into();
-    let lowered = fit_roles(&laid, &facts, &Schedule { why, ..cut.clone() }, &[1])?;
-    if lowered.schedule.blocks != cut.blocks || !has_registers_for(&lowered.schedule, &lowered.program) {
-        return Ok(Vec::new());
+    let mut all = Vec::new();
+    for rows in [THREE_QUARTERS, BETWEEN] {
+        let cut = schedule::variants::by_fewer_columns(&laid.nest, &facts, &schedule, rows);
+        let Some(cut) = cut.filter(|cut| schedule::check(&laid.nest, &facts, cut).is_ok()) else { continue };
+        let why = "more rows than columns, by the product the other way round, where that leaves fewer tiles over";
+        let Ok(lowered) = fit_roles(&laid, &facts, &Schedule { why: why.into(), ..cut.clone() }, &[1]) else {
+            continue;
+        };
+        if lowered.schedule.blocks == cut.blocks && has_registers_for(&lowered.schedule, &lowered.program) {
+            all.extend(with_pairs(&laid, &facts, lowered));
+        }
     }
-    Ok(with_pairs(&laid, &facts, lowered).collect())
+    all
 }
 
 /// Rows that threads have registers for, from the chunks of memory in which they begin, in one step.

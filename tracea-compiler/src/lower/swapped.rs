@@ -190,7 +190,7 @@ mod tests {
         let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped);
         let tiles: Vec<(u32, u32)> =
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
-        assert_eq!(tiles, [(128, 16), (128, 32), (128, 192)]);
+        assert_eq!(tiles, [(128, 16), (128, 32), (128, 192), (128, 208)]);
     }
 
     /// Of each schedule for a product of f32 as tf32, whether it is swapped, and which tensors the launch copies.

@@ -282,8 +282,8 @@ pub fn gathers(nest: &Nest, facts: &Facts) -> bool {
     })
 }
 
-/// The same schedule with three quarters of its columns, where these fill panels: tiles that cut up some sizes in fewer waves.
-pub fn by_three_quarters(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Schedule> {
+/// The same schedule with so many of the widest tile's columns: tiles that cut up some sizes in fewer waves.
+pub fn by_fewer_columns(nest: &Nest, facts: &Facts, schedule: &Schedule, columns: u32) -> Option<Schedule> {
     const WIDE: u32 = 256;
     let mut cut = schedule.clone();
     for dot in &facts.dots {
@@ -291,8 +291,8 @@ pub fn by_three_quarters(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Opt
             return None;
         }
     }
-    facts.dots.iter().for_each(|dot| cut.blocks[dot.n.index()] = Some(WIDE / 4 * 3));
-    cut.why = "three quarters as wide, where that leaves fewer tiles over".into();
+    facts.dots.iter().for_each(|dot| cut.blocks[dot.n.index()] = Some(columns));
+    cut.why = "fewer columns, where that leaves fewer tiles over".into();
     Some(cut)
 }
 

@@ -227,7 +227,7 @@ fn blocks_of_windows_share_what_else_they_multiply() {
     let tile = |rows, columns| (Some(rows), Some(columns));
     assert_eq!(
         blocks(true),
-        [tile(128, 256), tile(128, 192), tile(128, 128), tile(128, 64), tile(64, 128), tile(192, 128)]
+        [tile(128, 256), tile(128, 192), tile(128, 128), tile(128, 64), tile(64, 128), tile(192, 128), tile(208, 128)]
     );
     assert!(blocks(true).iter().all(|tile| blocks(false).contains(tile)));
     for lowered in portfolio.iter().filter(|lowered| lowered.program.cluster.is_some()) {
