@@ -45,15 +45,15 @@ __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], in
 }
 
 // Its place → global memory, by the warpgroup's threads: target(col) says where the tile begins along its column `col`, aligned to
-// ALIGN bytes, and rows [0, valid_rows) of the tile exist. Each warpgroup's rows are whole runs of memory of their own.
-template <class Panel, int PLACES, int ALIGN, class Cols>
+// ALIGN bytes, and rows [0, valid_rows) of the tile exist. BATCH as in panels.cuh. Each warpgroup's rows are whole runs of memory of their own.
+template <class Panel, int PLACES, int ALIGN, int BATCH, class Cols>
 __device__ __forceinline__ void store_transposed_panel(const typename Panel::element* panels, int panel, Cols target,
                                                        int valid_rows) {
     using T = typename Panel::element;
     const int index = thread_index_anew(), group = index / 128;
-    constexpr int batch = ALIGN >= 16 ? 2 : 1, last_chunk = Panel::cols - Panel::chunk;
+    constexpr int batch = ALIGN >= 16 ? 2 : BATCH, last_chunk = Panel::cols - Panel::chunk;
     const T* const place = panels + (group * PLACES + panel % PLACES) * (Panel::rows * Panel::cols);
-    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, 1>(
+    store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
         index % 128, 0, Panel::cols, valid_rows - group * 64,
         [&](int row) {
             const auto at = target(panel * Panel::rows + row);

@@ -79,7 +79,7 @@ impl Emitter<'_> {
                 format!("store_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>({}, panel, ", shared.name)
             }
             PanelSide::Columns => {
-                format!("store_transposed_panel<{buffer}, {places}, {align}>({}, panel, ", shared.name)
+                format!("store_transposed_panel<{buffer}, {places}, {align}, {at_a_time}>({}, panel, ", shared.name)
             }
         };
         let alone = match (&self.some_panels, side) {

@@ -220,7 +220,11 @@ impl Lowering<'_> {
     pub fn store_panel(&mut self, value: VarId, panels: &Panels, target: Access, bulk: Option<BulkStore>) {
         let (tensor, staging, side) = (target.tensor, panels.staging, panels.side);
         let write = Stmt::WritePanel { value, staging, side };
-        let at_a_time = self.chunks_at_a_time(value);
+        // Wide tiles that leave by columns hold most registers, and narrow ones have little to store.
+        let at_a_time = match side {
+            PanelSide::Rows => self.chunks_at_a_time(value),
+            PanelSide::Columns => 1,
+        };
         let by_threads = Stmt::StorePanel { staging, target, side, at_a_time };
         let Some(store) = bulk else { return self.out.extend([write, by_threads]) };
         let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());

@@ -358,7 +358,7 @@ transposed_panel_store_kernel(const float* in, T* target, const __grid_constant_
                     tma_store_commit();
                 }
             } else {
-                store_transposed_panel<Panel, places, ALIGN>(
+                store_transposed_panel<Panel, places, ALIGN, 1>(
                     staging, panel, [&](int col) { return RowTarget<T>{target + col * stride, col < valid_cols}; }, valid_rows);
             }
         }
