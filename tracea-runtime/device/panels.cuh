@@ -1,4 +1,4 @@
-// Accumulators → global memory by panels of 64 rows and 128 bytes of columns, and what they take in on their way: each warpgroup
+// Accumulators → global memory by panels of 64 rows and 128 bytes of columns, of which the last may have fewer, and what they take in on their way: each warpgroup
 // for itself, through places of its own in shared memory, of which one is on its way while the next is written, so that nobody
 // waits for other warpgroups.
 //
@@ -59,6 +59,7 @@ __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, ty
     const PanelFragment fragment{lane_index()};
 #pragma unroll
     for (int r = 0; r < registers; r += 2) {
+        if (panel * registers + r >= L::size) break;
         const int offset = Panel::offset(first + fragment.row(r), fragment.col(r));
         store_words<pair>(place + offset, words_of<T, pair>(x, panel * registers + r));
     }
@@ -134,6 +135,8 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
     const T* const now = panels + (group * PLACES + panel % PLACES) * elements;
     const int back = ((panel + PLACES - 1) % PLACES - panel % PLACES) * elements;
     constexpr int batch = ALIGN >= 16 ? 2 : BATCH;
+    // The last panel may be as wide as what the next tile has there.
+    if constexpr (COLS % Panel::cols != 0) valid_cols = min(valid_cols, COLS);
     if (ALIGN < 16 && alone) {
         constexpr int last_chunk = Panel::cols - Panel::chunk;
         store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(

@@ -1,5 +1,5 @@
 // Accumulators → memory that is contiguous along their rows: as panels.cuh, with rows and columns in each other's place. A panel
-// has some of the tile's columns as its rows, and of each the warpgroup's 64 rows side by side.
+// has some of the tile's columns as its rows, the last one maybe fewer, and of each the warpgroup's 64 rows side by side.
 //
 //     accumulators, 128 x 16               panels of 16 rows in shared memory, as TMA sends them to the tensor
 //       0 |……|                               0            63     64          127
@@ -19,7 +19,7 @@ namespace tracea {
 template <class L, class Panel, class E>
 __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
     static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
-    static_assert(Panel::cols == 64 && Panel::rows % 16 == 0 && L::cols % Panel::rows == 0, "a warpgroup's rows, pairs of column blocks");
+    static_assert(Panel::cols == 64 && Panel::rows % 16 == 0 && L::cols % 16 == 0, "a warpgroup's rows, pairs of column blocks");
     using T = typename Panel::type;
     constexpr int registers = Panel::rows / 2;
     const int thread = thread_index_anew(), lane = thread % 32, first = thread % 128 / 32 * 16;
@@ -27,6 +27,7 @@ __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], in
         const int row = lane / 16 * 8 + lane % 8, col = first + lane / 8 % 2 * 8;
 #pragma unroll
         for (int r = 0; r < registers; r += 8) {
+            if (panel * registers + r >= L::size) break;
             unsigned pairs[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
@@ -38,15 +39,16 @@ __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], in
     } else {
 #pragma unroll
         for (int r = 0; r < registers; ++r) {
+            if (panel * registers + r >= L::size) break;
             const int row = r / 4 * 8 + lane % 4 * 2 + r % 2, col = first + lane / 4 + r / 2 % 2 * 8;
             place[Panel::offset(row, col)] = to<T>(x[panel * registers + r]);
         }
     }
 }
 
-// Its place → global memory, by the warpgroup's threads: target(col) says where the tile begins along its column `col`, aligned to
-// ALIGN bytes, and rows [0, valid_rows) of the tile exist. BATCH as in panels.cuh. Each warpgroup's rows are whole runs of memory of their own.
-template <class Panel, int PLACES, int ALIGN, int BATCH, class Cols>
+// Its place → global memory, by the warpgroup's threads: target(col) says where a tile of COLS columns begins along its column `col`, aligned
+// to ALIGN bytes, and rows [0, valid_rows) of the tile exist. BATCH as in panels.cuh. Each warpgroup's rows are whole runs of memory of their own.
+template <class Panel, int PLACES, int ALIGN, int COLS, int BATCH, class Cols>
 __device__ __forceinline__ void store_transposed_panel(const typename Panel::element* panels, int panel, Cols target,
                                                        int valid_rows) {
     using T = typename Panel::element;
@@ -56,8 +58,9 @@ __device__ __forceinline__ void store_transposed_panel(const typename Panel::ele
     store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
         index % 128, 0, Panel::cols, valid_rows - group * 64,
         [&](int row) {
-            const auto at = target(panel * Panel::rows + row);
-            return RowTarget<T>{at.pointer + group * 64, at.valid};
+            const int col = panel * Panel::rows + row;
+            const auto at = target(col);
+            return RowTarget<T>{at.pointer + group * 64, at.valid && (COLS % Panel::rows == 0 || col < COLS)};
         },
         [&](int row, int col) { return place + Panel::offset(row, min(max(col, 0), last_chunk)); });
 }

@@ -40,7 +40,11 @@ impl Emitter<'_> {
     pub(super) fn send_panel(&mut self, staging: SharedId, store: &BulkStore, side: PanelSide) {
         let shared = self.program.shared(staging);
         let (rows, columns, width) = (shared.rows, shared.cols, panel(shared.dtype));
-        let BulkStore { map, at, row_at } = store;
+        let BulkStore { map, at, row_at, last: less } = store;
+        let map = match less {
+            Some((panel, less)) => format!("panel == {panel} ? {less} : {map}"),
+            None => map.clone(),
+        };
         let last = at.len() - 1;
         // A box has 128 bytes of each row.
         let boxes: Vec<String> = (0..columns / width)
@@ -79,7 +83,9 @@ impl Emitter<'_> {
                 format!("store_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>({}, panel, ", shared.name)
             }
             PanelSide::Columns => {
-                format!("store_transposed_panel<{buffer}, {places}, {align}, {at_a_time}>({}, panel, ", shared.name)
+                let columns = rows.map_or_else(|| "1".into(), |rows| self.block_name(rows));
+                let function = format!("store_transposed_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>");
+                format!("{function}({}, panel, ", shared.name)
             }
         };
         let alone = match (&self.some_panels, side) {

@@ -12,11 +12,13 @@ use super::Lowering;
 use super::analysis::{inner_sum, mentions};
 use super::loops::Resident;
 use super::rings::Group;
+use super::stores::Panels;
 use super::windows::{self, Along, folded};
 use crate::nest::{AxisId, DimId, Extent, Int, IntOp, Op, TensorId};
 use crate::plan;
 use crate::program::{
-    BulkCopy, BulkForm, BulkStore, ConditionId, IntText, Narrow, Param, ParamType, Premise, Short, Stmt, map_name,
+    BulkCopy, BulkForm, BulkStore, ConditionId, IntText, Narrow, PanelSide, Param, ParamType, Premise, Short, Stmt,
+    map_name,
 };
 use crate::schedule::{WARPGROUP, panel};
 
@@ -45,6 +47,7 @@ pub struct Clip {
 }
 
 /// Where boxes of a tensor lie that make up a tile.
+#[derive(Clone, Copy)]
 pub struct Boxes<'i> {
     /// So many leading axes of the tensor count as one.
     merged: usize,
@@ -144,7 +147,8 @@ impl<'n> Lowering<'n> {
         let rows = cut.map_or(source.rows, |cut| cut.rows);
         let boxes = Boxes { merged: 1, row_at, outer: source.outer, rows: operand.rows, cols: operand.cols };
         let no_larger = Clip { narrow: columns.is_some(), short: clipped.is_some() };
-        let (map, mut at) = self.box_map(source.tensor, boxes, rows, no_larger);
+        let size = (rows, self.panel(source.tensor));
+        let (map, mut at) = self.box_map(source.tensor, boxes, size, no_larger);
         if past != Int::Const(0) {
             at[row_at] = IntText::Start(operand.rows).plus(IntText::Int(past));
         }
@@ -292,13 +296,21 @@ impl<'n> Lowering<'n> {
         index: &[Int],
         rows: AxisId,
         cols: AxisId,
-        box_rows: u32,
+        panels: &Panels,
     ) -> Option<BulkStore> {
         let boxes = self.boxes(tensor, index, rows, cols)?;
         let row_at = boxes.row_at;
-        let (map, at) = self.box_map(tensor, boxes, box_rows, Clip::default());
+        let (box_rows, columns) = (panels.rows(), self.panel(tensor));
+        let (map, at) = self.box_map(tensor, boxes, (box_rows, columns), Clip::default());
+        let last = panels.last.map(|last| {
+            let less = match panels.side {
+                PanelSide::Rows => (box_rows, last),
+                PanelSide::Columns => (last, columns),
+            };
+            (panels.count - 1, self.box_map(tensor, boxes, less, Clip::default()).0)
+        });
         self.promise("UTMASTG");
-        Some(BulkStore { map, at, row_at })
+        Some(BulkStore { map, at, row_at, last })
     }
 
     /// A tile's rows and columns as boxes: rows along one tensor axis, or all along the leading ones, merged.
@@ -330,19 +342,30 @@ impl<'n> Lowering<'n> {
         fits.then_some(Boxes { merged, row_at, outer, rows, cols })
     }
 
-    /// The parameter that describes boxes of so many rows and one panel of columns, and where the tile begins, for each of its axes.
-    pub fn box_map(&mut self, tensor: TensorId, boxes: Boxes, box_rows: u32, clip: Clip) -> (String, Vec<IntText>) {
+    /// The parameter that describes boxes of so many rows and columns, no more of these than a panel has, and where the tile begins, for each of
+    /// its axes.
+    pub fn box_map(
+        &mut self,
+        tensor: TensorId,
+        boxes: Boxes,
+        (box_rows, columns): (u32, u32),
+        clip: Clip,
+    ) -> (String, Vec<IntText>) {
         let Boxes { merged, row_at, outer, rows, cols } = boxes;
         let mut extents = vec![1; outer.len()];
         extents[row_at] = box_rows;
-        extents.push(self.panel(tensor));
+        extents.push(columns);
         let Clip { narrow, short } = clip;
         let arg = plan::Arg::TensorMap { tensor: tensor.index(), merged, boxes: extents, narrow, short };
+        let whole = self.panel(tensor);
         let params = &mut self.program.params;
         let map = match params.iter().find(|param| param.arg == arg) {
             Some(param) => param.name.clone(),
             None => {
-                let name = map_name(self.names.tensor(tensor.index()), box_rows);
+                let mut name = map_name(self.names.tensor(tensor.index()), box_rows);
+                if columns != whole {
+                    name += &format!("x{columns}");
+                }
                 let taken = params.iter().filter(|param| param.name.starts_with(&name)).count();
                 let name = if taken == 0 { name } else { format!("{name}_{}", taken + 1) };
                 params.push(Param { name: name.clone(), ty: ParamType::TensorMap, arg });

@@ -27,22 +27,21 @@ const MOST_AHEAD: u32 = 64;
 const MOST_AHEAD_OF_RINGS: u32 = 96;
 /// So many parts hide what one takes.
 const MOST_PARTS_AHEAD: u32 = 4;
-/// Each panel has code of its own: 13 of them take 76 KB, which come from memory. Tiles of more are not cut. Measured on an H200: 3328 x 1536 x 2048
-/// takes 42.8 µs by tiles of 208 rows, 132 whole and 60 in two parts each, and 37.3 by tiles of 192 columns; on an H100, where the last block of a tile
-/// adds up its parts, 41.7.
-const MOST_PANELS: u32 = 8;
-
 /// The body of a block's unit of work, with the tile dealt out where it can be; consumers have so many registers each, which must do for
 /// their own tile and a panel of another block's.
 pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<Stmt> {
     let Some(at) = body.iter().position(|stmt| matches!(stmt, Stmt::JoinParts { .. })) else { return body };
     let Some((layout, panels)) = panels_after(program, &body, at) else { return body };
-    if panels > MOST_PANELS {
+    let size = program.layout(layout).size();
+    // Measured on an H100: 3328 x 1536 x 2048 takes 41.7 µs by tiles of 208 rows, 132 whole and 60 in two parts that the last block adds up, and
+    // 37.3 on an H200 by tiles of 192 columns: of panels of which one has less, no part is worth its way.
+    let is_uneven = |stmt: &Stmt| matches!(stmt, Stmt::Panels { count, registers, .. } if count * registers != size);
+    if body[at + 1..].iter().any(is_uneven) {
         program.split.iter_mut().for_each(|split| split.most_parts = 1);
         return body;
     }
     let Stmt::JoinParts { values, relative, .. } = &body[at] else { return body };
-    let each = program.layout(layout).size() / panels;
+    let each = size / panels;
     let held: u32 = values.iter().map(|left| held(program, left)).sum();
     let bounds = if matches!(program.units, Units::Queue(_)) { OWN_BOUNDS } else { 0 };
     if held + each + bounds + CONSUMER_REGISTERS > registers {
@@ -102,8 +101,7 @@ fn panels_after(program: &Program, body: &[Stmt], at: usize) -> Option<(LayoutId
         || after.iter().filter_map(|stmt| if let Stmt::Panels { count, .. } = stmt { Some(*count) } else { None });
     let panels = counts().min()?;
     let alike = counts().all(|count| count.is_multiple_of(panels));
-    // Threads leave four registers at a time.
-    (alike && program.layout(layout).size().is_multiple_of(4 * panels)).then_some((layout, panels))
+    alike.then_some((layout, panels))
 }
 
 /// Whether each register's result depends on no other register of the tile, and nobody waits for other threads than those of the
@@ -160,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn tiles_of_many_panels_are_not_cut() {
+    fn tiles_of_uneven_panels_are_not_cut() {
         let of = |rows: u32| {
             let schedule = quote!(sm_90a, i = #rows, j = 128, k = 64, stages = 4, consumers = 2, swapped = true);
             let split = program(gemm(schedule)).split.expect("a sum");
             (split.shares, split.most_parts)
         };
         assert_eq!(of(192), (3 * 2, 16));
-        assert_eq!(of(208), (0, 1), "panels of 16 columns");
+        assert_eq!(of(208), (0, 1), "the last panel has 16 columns");
     }
 
     /// One block has all columns of a row.

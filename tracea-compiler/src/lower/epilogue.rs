@@ -92,7 +92,7 @@ impl Lowering<'_> {
     fn taken_in(&self, block: &Block, tensor: TensorId, index: &[Int], value: ValueId) -> Vec<ValueId> {
         let domain = self.domain(value);
         let Domain::Tile(layout) = domain else { return Vec::new() };
-        let by_panels = self.panel_count(layout, self.nest.tensor(tensor).dtype).is_some()
+        let by_panels = self.has_whole_panels(layout, self.nest.tensor(tensor).dtype)
             && self.runs_along(tensor, index, self.program.layout(layout).col_axis);
         if self.role != Role::Consumer || !by_panels {
             return Vec::new();
@@ -174,7 +174,7 @@ impl Lowering<'_> {
         })?;
         self.out.push(Stmt::Panels {
             count: panels.count,
-            registers: self.program.layout(layout).size() / panels.count,
+            registers: self.registers_of(layout, &panels),
             body,
             dealt: None,
         });
@@ -224,7 +224,7 @@ impl Lowering<'_> {
         let premises = vec![Premise::Condition(bulk), Premise::Aligned(*tensor)];
         let condition = self.program.require(&format!("{}_BY_TMA", name.to_uppercase()), premises);
         let shared = self.guest(&format!("{name}_panel"), dtype, (rows, cols), host);
-        let (map, mut at) = self.box_map(*tensor, boxes, rows, Clip::default());
+        let (map, mut at) = self.box_map(*tensor, boxes, (rows, cols), Clip::default());
         let first = at.pop()?;
         at.push(first.plus(IntText::name("panel").times(cols)));
         let slot = Some(count.slot.clone());

@@ -11,14 +11,36 @@ use crate::schedule::{ScheduleError, layouts, panel};
 
 /// Rows of a tile that a warpgroup has.
 const PANEL_ROWS: u32 = 64;
+/// Columns of a tile that its panels are made of: what a warp writes at a time of a transposed one.
+const LEAST_COLUMNS: u32 = 16;
 /// Of a panel that has the tile's columns as its rows, at most so many bytes: as many as of one that has the rows.
 const PANEL_BYTES: u32 = PANEL_ROWS * 128;
 
 /// How many panels a tile has, what their rows are, and through which shared memory they go.
 pub struct Panels {
     pub count: u32,
-    side: PanelSide,
+    pub side: PanelSide,
+    /// Of the tile's columns, what the last panel has where that is less than others have.
+    pub last: Option<u32>,
+    /// What each has at most.
+    each: u32,
     staging: SharedId,
+}
+
+impl Panels {
+    /// Panels side by side that so many columns of a tile make up.
+    fn of(columns: u32, each: u32, side: PanelSide, staging: SharedId) -> Panels {
+        let last = Some(columns % each).filter(|last| *last > 0);
+        Panels { count: columns.div_ceil(each), side, last, each, staging }
+    }
+
+    /// Of a box that holds one.
+    pub fn rows(&self) -> u32 {
+        match self.side {
+            PanelSide::Rows => PANEL_ROWS,
+            PanelSide::Columns => self.each,
+        }
+    }
 }
 
 impl Lowering<'_> {
@@ -108,9 +130,15 @@ impl Lowering<'_> {
             this.store_panel(value, panels, target, bulk);
             Ok(())
         })?;
-        let registers = self.program.layout(layout).size() / panels.count;
+        let registers = self.registers_of(layout, panels);
         self.out.push(Stmt::Panels { count: panels.count, registers, body, dealt: None });
         Ok(())
+    }
+
+    /// A panel's registers of each thread.
+    pub fn registers_of(&self, layout: LayoutId, panels: &Panels) -> u32 {
+        let shape = self.program.layout(layout);
+        shape.size() * panels.each / shape.cols
     }
 
     /// Few of a warp's threads lie along a row of a turned tile: where vectors would have to be cut, whole rows are put
@@ -139,11 +167,9 @@ impl Lowering<'_> {
         Ok(var)
     }
 
-    /// How many panels of a warpgroup's rows a tile has, where it is made of whole ones.
-    pub fn panel_count(&self, layout: LayoutId, dtype: Dtype) -> Option<u32> {
-        let (shape, columns) = (self.program.layout(layout), panel(dtype));
-        let whole = self.is_whole_warpgroups(layout, dtype) && shape.cols.is_multiple_of(columns);
-        whole.then(|| shape.cols / columns)
+    /// Whether a tile is made of whole panels of a warpgroup's rows: what comes by panels comes by whole ones.
+    pub fn has_whole_panels(&self, layout: LayoutId, dtype: Dtype) -> bool {
+        self.is_whole_warpgroups(layout, dtype) && self.program.layout(layout).cols.is_multiple_of(panel(dtype))
     }
 
     /// Whether each warpgroup has 64 rows of the tile to itself, to pass by panels.
@@ -156,19 +182,23 @@ impl Lowering<'_> {
 
     /// Shared memory for the panels of a result that is contiguous along the tile's columns.
     pub fn panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
-        let count = self.panel_count(layout, dtype)?;
-        let staging = self.staging(layout, dtype, count, (PANEL_ROWS, panel(dtype)));
-        Some(Panels { count, side: PanelSide::Rows, staging })
+        let (columns, each) = (self.program.layout(layout).cols, panel(dtype));
+        if !self.is_whole_warpgroups(layout, dtype) || columns < each || !columns.is_multiple_of(LEAST_COLUMNS) {
+            return None;
+        }
+        let staging = self.staging(layout, dtype, columns.div_ceil(each), (PANEL_ROWS, each));
+        Some(Panels::of(columns, each, PanelSide::Rows, staging))
     }
 
     /// The same for one that is contiguous along the tile's rows, all 64 of a warpgroup in each panel.
     fn transposed_panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
-        let (shape, most) = (self.program.layout(layout), PANEL_BYTES / (PANEL_ROWS * dtype.bytes()));
-        let columns = [64, 32, 16].into_iter().find(|columns| *columns <= most && shape.cols.is_multiple_of(*columns));
-        let columns = columns.filter(|_| self.is_whole_warpgroups(layout, dtype))?;
-        let count = shape.cols / columns;
-        let staging = self.staging(layout, dtype, count, (columns, PANEL_ROWS));
-        Some(Panels { count, side: PanelSide::Columns, staging })
+        let columns = self.program.layout(layout).cols;
+        if !self.is_whole_warpgroups(layout, dtype) || !columns.is_multiple_of(LEAST_COLUMNS) {
+            return None;
+        }
+        let each = columns.min(PANEL_BYTES / (PANEL_ROWS * dtype.bytes()));
+        let staging = self.staging(layout, dtype, columns.div_ceil(each), (each, PANEL_ROWS));
+        Some(Panels::of(columns, each, PanelSide::Columns, staging))
     }
 
     /// Places for so many panels of this shape.
@@ -195,12 +225,12 @@ impl Lowering<'_> {
         panels: &Panels,
     ) -> (Access, Option<BulkStore>) {
         let shape = self.program.layout(layout);
-        let (rows, cols, box_rows) = match (panels.side, shape.row_axis) {
-            (PanelSide::Columns, Some(row)) => (Some(shape.col_axis), row, self.program.shared(panels.staging).rows),
-            (_, rows) => (rows, shape.col_axis, PANEL_ROWS),
+        let (rows, cols) = match (panels.side, shape.row_axis) {
+            (PanelSide::Columns, Some(row)) => (Some(shape.col_axis), row),
+            (_, rows) => (rows, shape.col_axis),
         };
         let target = self.access(tensor, index, rows, Some(cols));
-        (target, rows.and_then(|rows| self.bulk_store(tensor, index, rows, cols, box_rows)))
+        (target, rows.and_then(|rows| self.bulk_store(tensor, index, rows, cols, panels)))
     }
 
     /// Of chunks that are put together from two, as many as a thread has registers for beside the tile.
@@ -286,7 +316,7 @@ fn turning(rows: u32, cols: u32, threads: u32, dtype: Dtype) -> Option<(u32, u32
 #[cfg(test)]
 mod tests {
     use crate::program::layout::LayoutKind;
-    use crate::testing::{gemm, lines, program};
+    use crate::testing::{cuda, gemm, lines, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -368,6 +398,30 @@ mod tests {
             assert!(lines.iter().any(|known| known == line), "{line} in {lines:?}");
         }
         assert_eq!(program.scratch.1, 0);
+    }
+
+    /// Of a product's result, how TMA sends its panels.
+    fn sent(rows: u32, columns: u32, swapped: bool, result: TokenStream) -> String {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, i = #rows, j = #columns, k = 64, stages = 3, consumers = 2, swapped = #swapped)]
+            fn f<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<#result, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    c[(i, j)] = acc.to();
+                });
+            }
+        });
+        let line = text.lines().find(|line| line.contains("tma_store(")).expect("a store by TMA");
+        line.trim().split_once(", own_panel").expect("a map").0.to_string()
+    }
+
+    #[test]
+    fn the_last_panel_has_what_others_leave() {
+        assert_eq!(sent(128, 144, false, quote!(f16)), "tma_store(panel == 2 ? c_map64x16 : c_map64");
+        assert_eq!(sent(128, 192, false, quote!(f16)), "tma_store(c_map64");
+        assert_eq!(sent(128, 144, false, quote!(f32)), "tma_store(panel == 4 ? c_map64x16 : c_map64");
+        assert_eq!(sent(208, 128, true, quote!(f16)), "tma_store(panel == 3 ? c_map16 : c_map64");
     }
 
     #[test]

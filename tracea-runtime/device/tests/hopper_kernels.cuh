@@ -308,7 +308,7 @@ template <class L, class T, int ALIGN>
 __global__ void __launch_bounds__(L::threads)
 panel_store_kernel(const float* in, T* target, int stride, int valid_rows, int valid_cols) {
     using Panel = PanelTile<T, 64, 128 / static_cast<int>(sizeof(T))>;
-    constexpr int panels = L::cols / Panel::cols, places = panels > 1 ? 2 : 1;
+    constexpr int panels = (L::cols + Panel::cols - 1) / Panel::cols, places = panels > 1 ? 2 : 1;
     extern __shared__ __align__(1024) unsigned char shared[];
     T* const staging = reinterpret_cast<T*>(shared);
 #pragma unroll 1
@@ -327,13 +327,14 @@ panel_store_kernel(const float* in, T* target, int stride, int valid_rows, int v
     }
 }
 
-// The same for memory that is contiguous along the tile's rows: column c begins at target + c * stride; or by TMA, whose map begins at
-// target and has both tiles, one behind the other.
+// The same for memory that is contiguous along the tile's rows: column c begins at target + c * stride; or by TMA, whose maps begin at
+// target and have both tiles, one behind the other: boxes of a panel, and of the last one.
 template <class L, class T, int COLUMNS, int ALIGN, bool BY_TMA>
 __global__ void __launch_bounds__(L::threads)
-transposed_panel_store_kernel(const float* in, T* target, const __grid_constant__ TensorMap map, int stride, int valid_rows, int valid_cols) {
+transposed_panel_store_kernel(const float* in, T* target, const __grid_constant__ TensorMap map,
+                              const __grid_constant__ TensorMap last_map, int stride, int valid_rows, int valid_cols) {
     using Panel = PanelTile<T, COLUMNS, 64>;
-    constexpr int panels = L::cols / COLUMNS, places = panels > 1 ? 2 : 1;
+    constexpr int panels = (L::cols + COLUMNS - 1) / COLUMNS, places = panels > 1 ? 2 : 1;
     extern __shared__ __align__(1024) unsigned char shared[];
     T* const staging = reinterpret_cast<T*>(shared);
 #pragma unroll 1
@@ -352,13 +353,13 @@ transposed_panel_store_kernel(const float* in, T* target, const __grid_constant_
             if constexpr (BY_TMA) {
                 if (sends_panels()) {
                     for (int p = 0; p < Panel::panels; ++p) {
-                        tma_store(map, place + p * Panel::panel_cols * COLUMNS, panel_row() + p * Panel::panel_cols,
+                        tma_store(panel == panels - 1 ? last_map : map, place + p * Panel::panel_cols * COLUMNS, panel_row() + p * Panel::panel_cols,
                                   tile * L::cols + panel * COLUMNS);
                     }
                     tma_store_commit();
                 }
             } else {
-                store_transposed_panel<Panel, places, ALIGN, 1>(
+                store_transposed_panel<Panel, places, ALIGN, L::cols, 1>(
                     staging, panel, [&](int col) { return RowTarget<T>{target + col * stride, col < valid_cols}; }, valid_rows);
             }
         }

@@ -445,13 +445,16 @@ void test_transposed_panel_store(int first, int stride, int valid_rows, int vali
     vector<T> expected = random_values<T>(static_cast<size_t>(first + (2 * L::cols + 1) * stride + L::rows), 2, 3);
     Buffer<T> out(expected);
     T* const target = out.pointer + first;
-    const TensorMap map = BY_TMA ? tensor_map(static_cast<const T*>(target), {static_cast<uint64_t>(valid_rows), 2ull * L::cols},
-                                              {static_cast<uint64_t>(stride)}, {128 / sizeof(T), COLUMNS})
-                                 : TensorMap{};
+    const auto map_of = [&](unsigned columns) {
+        return BY_TMA ? tensor_map(static_cast<const T*>(target), {static_cast<uint64_t>(valid_rows), 2ull * L::cols},
+                                   {static_cast<uint64_t>(stride)}, {128 / sizeof(T), columns})
+                      : TensorMap{};
+    };
+    constexpr int last = L::cols % COLUMNS > 0 ? L::cols % COLUMNS : COLUMNS;
     constexpr int places = L::cols > COLUMNS ? 2 : 1;
     launch(transposed_panel_store_kernel<L, T, COLUMNS, ALIGN, BY_TMA>, 1, L::threads,
-           L::threads / 128 * places * 64 * COLUMNS * static_cast<int>(sizeof(T)), Buffer<float>(in).pointer, target, map, stride, valid_rows,
-           valid_cols);
+           L::threads / 128 * places * 64 * COLUMNS * static_cast<int>(sizeof(T)), Buffer<float>(in).pointer, target, map_of(COLUMNS), map_of(last),
+           stride, valid_rows, valid_cols);
     for (int tile = 0; tile < 2; ++tile) {
         for (int row = 0; row < std::min<int>(valid_rows, L::rows); ++row) {
             for (int col = 0; col < std::min<int>(valid_cols, L::cols); ++col) {
@@ -678,9 +681,13 @@ int main() {
     test_panel_stores<Mma16816<128, 256, 8, 1>, f16>();
     test_panel_stores<Mma16816<64, 64, 4, 1>, bf16>();
     test_panel_stores<Mma16816<128, 64, 8, 1>, float>();
+    test_panel_stores<Mma16816<128, 144, 8, 1>, f16>();
+    test_panel_stores<Mma16816<128, 80, 8, 1>, float>();
     test_transposed_panel_stores<Mma16816<128, 16, 8, 1>, f16, 16>();
     test_transposed_panel_stores<Mma16816<128, 96, 8, 1>, f16, 32>();
     test_transposed_panel_stores<Mma16816<64, 128, 4, 1>, bf16, 64>();
+    test_transposed_panel_stores<Mma16816<128, 208, 8, 1>, f16, 64>();
+    test_transposed_panel_stores<Mma16816<128, 80, 8, 1>, float, 32>();
     test_transposed_panel_stores<Mma16816<128, 16, 8, 1>, float, 16>();
     test_transposed_panel_stores<Mma16816<128, 128, 8, 1>, float, 32>();
     test_gemm<bf16>(128, 256, 64);

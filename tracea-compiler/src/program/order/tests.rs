@@ -77,7 +77,7 @@ fn write_panel() -> Stmt {
 fn send_panel() -> Stmt {
     Stmt::SendPanel {
         staging: PANELS,
-        store: BulkStore { map: "map".into(), at: Vec::new(), row_at: 0 },
+        store: BulkStore { map: "map".into(), at: Vec::new(), row_at: 0, last: None },
         side: PanelSide::Rows,
     }
 }
