@@ -75,6 +75,7 @@ __device__ __forceinline__ void read_panel(E (&x)[L::size], int panel, const typ
     const PanelFragment fragment{lane_index()};
 #pragma unroll
     for (int r = 0; r < registers; r += 2) {
+        if (panel * registers + r >= L::size) break;
         const Words<pair> v = load_words<pair>(from + Panel::offset(first + fragment.row(r), fragment.col(r)));
         x[panel * registers + r] = to<E>(element<T>(v, 0));
         x[panel * registers + r + 1] = to<E>(element<T>(v, 1));
@@ -96,6 +97,7 @@ __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows sour
     const bool whole = ALIGN >= pair && valid_cols % 2 == 0;
 #pragma unroll
     for (int r = 0; r < REGISTERS; r += 2) {
+        if (panel * REGISTERS + r >= L::size) break;
         const auto from = rows[r / 2 % 2];
         const int at = r / 4 * 8;
         Words<pair> v{};
@@ -116,6 +118,7 @@ __device__ __forceinline__ void load_panel_elements(E (&x)[L::size], int panel, 
     const int lane = thread_index_anew() % 32, row = warp_index() * 16 + lane / 4, col = panel * (2 * REGISTERS) + lane % 4 * 2;
 #pragma unroll
     for (int r = 0; r < REGISTERS; ++r) {
+        if (panel * REGISTERS + r >= L::size) break;
         const auto from = source(row + r / 2 % 2 * 8, col + r / 4 * 8 + r % 2);
         x[panel * REGISTERS + r] = from.valid ? to<E>(*from.pointer) : E{};
     }

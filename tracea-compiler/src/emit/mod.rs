@@ -158,8 +158,10 @@ impl<'a> Emitter<'a> {
                 match self.slots(var.domain) {
                     Some(slots) => {
                         let (from, until) = match (var.domain, self.part) {
-                            (Domain::Tile(_), Some(TilePart::Panel(many))) => {
-                                (format!("panel * {many}"), format!("(panel + 1) * {many}"))
+                            (Domain::Tile(layout), Some(TilePart::Panel(many))) => {
+                                let end = format!("(panel + 1) * {many}");
+                                let whole = self.program.layout(layout).size().is_multiple_of(many);
+                                (format!("panel * {many}"), if whole { end } else { format!("min({end}, {slots})") })
                             }
                             (Domain::Tile(_) | Domain::Cols(_), Some(TilePart::Slots)) => {
                                 ("slots.first".into(), "slots.end".into())

@@ -22,6 +22,7 @@ use super::analysis::{Use, inputs};
 use super::bulk::Clip;
 use super::rings::{Count, Group, SiteKey};
 use super::roles::Role;
+use super::stores::Panels;
 use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
@@ -92,7 +93,7 @@ impl Lowering<'_> {
     fn taken_in(&self, block: &Block, tensor: TensorId, index: &[Int], value: ValueId) -> Vec<ValueId> {
         let domain = self.domain(value);
         let Domain::Tile(layout) = domain else { return Vec::new() };
-        let by_panels = self.has_whole_panels(layout, self.nest.tensor(tensor).dtype)
+        let by_panels = self.leaves_by_panels(layout, self.nest.tensor(tensor).dtype)
             && self.runs_along(tensor, index, self.program.layout(layout).col_axis);
         if self.role != Role::Consumer || !by_panels {
             return Vec::new();
@@ -158,7 +159,7 @@ impl Lowering<'_> {
         self.settle(&epilogue.values)?;
         let known = self.fetches.len();
         for load in &epilogue.values {
-            if let Some(fetch) = self.fetch_by_panels(*load, epilogue, layout, panels.count) {
+            if let Some(fetch) = self.fetch_by_panels(*load, epilogue, layout, &panels) {
                 self.fetches.push(fetch);
             }
         }
@@ -205,11 +206,17 @@ impl Lowering<'_> {
     }
 
     /// How a load's panels come by the ring of the last loop before, if its slots have room for them and TMA fetches boxes of them.
-    fn fetch_by_panels(&mut self, load: ValueId, epilogue: &Epilogue, layout: LayoutId, panels: u32) -> Option<Fetch> {
+    fn fetch_by_panels(
+        &mut self,
+        load: ValueId,
+        epilogue: &Epilogue,
+        layout: LayoutId,
+        panels: &Panels,
+    ) -> Option<Fetch> {
         let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
         let (name, dtype) = (self.nest.tensor(*tensor).name.clone(), self.nest.tensor(*tensor).dtype);
         let shape = self.program.layout(layout).clone();
-        let (rows, cols) = (shape.rows, shape.cols / panels);
+        let (rows, cols) = (shape.rows, panels.each);
         let boxes = self.boxes(*tensor, index, shape.row_axis?, shape.col_axis)?;
         if !(cols * dtype.bytes()).is_multiple_of(128) {
             return None;
@@ -239,7 +246,7 @@ impl Lowering<'_> {
             columns: None,
             rows: None,
         };
-        Some(Fetch { load, stored: epilogue.stored, panels, condition, ring, count, copy })
+        Some(Fetch { load, stored: epilogue.stored, panels: panels.count, condition, ring, count, copy })
     }
 
     /// The smallest of the group's buffers whose slots hold so many bytes.

@@ -1,6 +1,6 @@
 //! The schedules that a kernel is lowered under where nobody pins any: the widest first, and those that serve other sizes better.
 
-use super::analysis::{Facts, OperandSource, operand_only};
+use super::analysis::{DotFact, Facts, OperandSource, operand_only};
 use super::precomputed::precomputed;
 use super::relaid::Laid;
 use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
@@ -11,12 +11,16 @@ use crate::schedule::{self, Schedule, ScheduleError};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Columns of tiles beside those of 256 and its halves, where they leave fewer over.
+/// Columns of the widest tiles, and of others beside their halves, which leave fewer over where those do.
+const WIDE: u32 = 256;
 const THREE_QUARTERS: u32 = 192;
 /// The same for products that are little else: many sizes fill waves by one of these alone. Measured on an H100, the fastest of all schedules of 52
 /// products of f16, no one chosen for it: without these 0.972 of what it is with them and 112 and 224 in the geometric mean, by 160 alone 0.988, by 144
 /// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 43.9 µs by 144 columns, and 46.7 without.
 const BETWEEN: [u32; 4] = [208, 176, 160, 144];
+/// And where two products lie side by side, with half of the columns each.
+const SIDE_BY_SIDE: u32 = 128;
+const BETWEEN_SIDE_BY_SIDE: [u32; 3] = [112, 96, 80];
 
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
 ///
@@ -61,11 +65,12 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
     portfolio.extend(by_pairs(&laid, &facts, &narrower));
     // Older targets' code is a fallback here, and one schedule of it serves.
     if target.pipeline == Pipeline::WarpRoles {
-        if let Some(cut) = schedule::variants::by_fewer_columns(&laid.nest, &facts, &narrower, THREE_QUARTERS) {
+        if let Some(cut) = schedule::variants::by_fewer_columns(&laid.nest, &facts, &narrower, WIDE, THREE_QUARTERS) {
             portfolio.extend(with_pairs(&laid, &facts, fit_roles(&laid, &facts, &cut, &[1])?));
         }
         if is_plain(&laid, &facts) {
-            portfolio.extend(by_columns_between(&laid, &facts, &narrower, &BETWEEN));
+            portfolio.extend(by_columns_between(&laid, &facts, &narrower, WIDE, &BETWEEN));
+            portfolio.extend(by_columns_between(&laid, &facts, &narrower, SIDE_BY_SIDE, &BETWEEN_SIDE_BY_SIDE));
         }
         portfolio.extend(by_three_warpgroups(&laid, &facts, &narrower));
         while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) {
@@ -179,11 +184,11 @@ fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Vec<Lower
         return Vec::new();
     }
     let Start { laid, facts, schedule } = Start::of(nest, target, true);
-    if !is_plain(&laid, &facts) || laid.relaid != first.relaid {
+    if !is_plain(&laid, &facts) || laid.relaid != first.relaid || swapped::takes_in_tiles(&laid.nest, &facts) {
         return Vec::new();
     }
     let why = "more rows than columns, by the product the other way round, where that leaves fewer tiles over";
-    let all = by_columns_between(&laid, &facts, &schedule, &[&[THREE_QUARTERS], &BETWEEN[..]].concat());
+    let all = by_columns_between(&laid, &facts, &schedule, WIDE, &[&[THREE_QUARTERS], &BETWEEN[..]].concat());
     let with_pairs = |mut lowered: Lowered| {
         lowered.schedule.why = why.into();
         with_pairs(&laid, &facts, lowered)
@@ -191,19 +196,22 @@ fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Vec<Lower
     all.into_iter().flat_map(with_pairs).collect()
 }
 
-/// Whether it is one product, of tensors that nothing else reads, whose result takes in no tiles.
+/// Whether it is one product, or some side by side, of tensors that nothing else reads.
 fn is_plain(laid: &Laid, facts: &Facts) -> bool {
     let operands = operand_only(&laid.nest, facts);
     let only_multiplied =
         |source: &OperandSource| matches!(source, OperandSource::Tensor { load, .. } if operands.contains(load));
-    let plain = matches!(&facts.dots[..], [dot] if only_multiplied(&dot.a) && only_multiplied(&dot.b));
-    plain && !swapped::takes_in_tiles(&laid.nest, facts)
+    facts.dots.first().is_some_and(|first| {
+        let beside = |dot: &DotFact| (dot.m, dot.n, &dot.loops) == (first.m, first.n, &first.loops);
+        facts.dots.iter().all(|dot| beside(dot) && only_multiplied(&dot.a) && only_multiplied(&dot.b))
+    })
 }
 
-/// The same schedule by tiles of so many columns each, as far as operands come in such tiles and threads have registers for them.
-fn by_columns_between(laid: &Laid, facts: &Facts, schedule: &Schedule, widths: &[u32]) -> Vec<Lowered> {
+/// The same schedule by tiles of so many columns each instead of `wide`, as far as operands come in such tiles and threads have registers for
+/// them.
+fn by_columns_between(laid: &Laid, facts: &Facts, schedule: &Schedule, wide: u32, widths: &[u32]) -> Vec<Lowered> {
     let of = |columns: &u32| {
-        let cut = schedule::variants::by_fewer_columns(&laid.nest, facts, schedule, *columns)?;
+        let cut = schedule::variants::by_fewer_columns(&laid.nest, facts, schedule, wide, *columns)?;
         schedule::check(&laid.nest, facts, &cut).ok()?;
         let lowered = fit_roles(laid, facts, &cut, &[1]).ok()?;
         let as_wanted = lowered.schedule.blocks == cut.blocks && has_registers_for(&lowered.schedule, &lowered.program);

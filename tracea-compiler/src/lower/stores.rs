@@ -23,7 +23,7 @@ pub struct Panels {
     /// Of the tile's columns, what the last panel has where that is less than others have.
     pub last: Option<u32>,
     /// What each has at most.
-    each: u32,
+    pub each: u32,
     staging: SharedId,
 }
 
@@ -167,9 +167,10 @@ impl Lowering<'_> {
         Ok(var)
     }
 
-    /// Whether a tile is made of whole panels of a warpgroup's rows: what comes by panels comes by whole ones.
-    pub fn has_whole_panels(&self, layout: LayoutId, dtype: Dtype) -> bool {
-        self.is_whole_warpgroups(layout, dtype) && self.program.layout(layout).cols.is_multiple_of(panel(dtype))
+    /// Whether a tile leaves by panels of a warpgroup's rows.
+    pub fn leaves_by_panels(&self, layout: LayoutId, dtype: Dtype) -> bool {
+        let columns = self.program.layout(layout).cols;
+        self.is_whole_warpgroups(layout, dtype) && columns >= panel(dtype) && columns.is_multiple_of(LEAST_COLUMNS)
     }
 
     /// Whether each warpgroup has 64 rows of the tile to itself, to pass by panels.
@@ -183,7 +184,7 @@ impl Lowering<'_> {
     /// Shared memory for the panels of a result that is contiguous along the tile's columns.
     pub fn panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
         let (columns, each) = (self.program.layout(layout).cols, panel(dtype));
-        if !self.is_whole_warpgroups(layout, dtype) || columns < each || !columns.is_multiple_of(LEAST_COLUMNS) {
+        if !self.leaves_by_panels(layout, dtype) {
             return None;
         }
         let staging = self.staging(layout, dtype, columns.div_ceil(each), (PANEL_ROWS, each));

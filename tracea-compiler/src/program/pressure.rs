@@ -161,24 +161,26 @@ struct Values<'p> {
 }
 
 impl Values<'_> {
-    fn find_parts(&mut self, stmts: &[Stmt], panels: Option<u32>) {
+    /// Inside of what takes so many registers of a tile at a time.
+    fn find_parts(&mut self, stmts: &[Stmt], at_a_time: Option<u32>) {
+        // The last part may be smaller than others.
+        let parts_of = |var: VarId| match (self.program.var(var).domain, at_a_time) {
+            (Domain::Tile(layout), Some(registers)) => Some((self.program.layout(layout).size() / registers).max(1)),
+            _ => None,
+        };
         for stmt in stmts {
-            match (stmt, panels) {
-                (Stmt::Declare(var), Some(panels)) if matches!(self.program.var(*var).domain, Domain::Tile(_)) => {
-                    self.parts.insert(*var, panels);
-                }
+            match stmt {
+                Stmt::Declare(var) => self.parts.extend(parts_of(*var).map(|parts| (*var, parts))),
                 // What a slot brings stays as it came until it is used: halves by pairs.
-                (Stmt::ReadPanel { target, shared, .. }, Some(panels)) => {
+                Stmt::ReadPanel { target, shared, .. } => {
                     let wide = self.program.var(*target).ty == Scalar::Float;
                     let halves = wide && self.program.shared(*shared).dtype.bytes() == 2;
-                    self.parts.insert(*target, if halves { 2 * panels } else { panels });
+                    let pairs = if halves { 2 } else { 1 };
+                    self.parts.extend(parts_of(*target).map(|parts| (*target, pairs * parts)));
                 }
-                (Stmt::Panels { count, body, .. }, _) => self.find_parts(body, Some(*count)),
-                (Stmt::ByParts { layout, body }, _) => {
-                    let layout = self.program.layout(*layout);
-                    self.find_parts(body, Some(layout.size() / layout.vec()));
-                }
-                _ => stmt.bodies().into_iter().for_each(|body| self.find_parts(body, panels)),
+                Stmt::Panels { registers, body, .. } => self.find_parts(body, Some(*registers)),
+                Stmt::ByParts { layout, body } => self.find_parts(body, Some(self.program.layout(*layout).vec())),
+                _ => stmt.bodies().into_iter().for_each(|body| self.find_parts(body, at_a_time)),
             }
         }
     }

@@ -282,12 +282,11 @@ pub fn gathers(nest: &Nest, facts: &Facts) -> bool {
     })
 }
 
-/// The same schedule with so many of the widest tile's columns: tiles that cut up some sizes in fewer waves.
-pub fn by_fewer_columns(nest: &Nest, facts: &Facts, schedule: &Schedule, columns: u32) -> Option<Schedule> {
-    const WIDE: u32 = 256;
+/// The same schedule with so many columns instead of `wide`: tiles that cut up some sizes in fewer waves.
+pub fn by_fewer_columns(nest: &Nest, facts: &Facts, schedule: &Schedule, wide: u32, columns: u32) -> Option<Schedule> {
     let mut cut = schedule.clone();
     for dot in &facts.dots {
-        if nest.axis(dot.n).kind != AxisKind::Tiled || cut.blocks[dot.n.index()] != Some(WIDE) {
+        if nest.axis(dot.n).kind != AxisKind::Tiled || cut.blocks[dot.n.index()] != Some(wide) {
             return None;
         }
     }
