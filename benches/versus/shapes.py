@@ -1,9 +1,11 @@
-"""The shapes of each suite: those that are tuned for, and others as ordinary that nobody looks at while tuning (`--held-out`).
+"""The shapes of each suite: those that are tuned for, others as ordinary that nobody looks at while tuning (`--held-out`), and products of sizes
+as models have them, drawn by a seed (`--drawn`).
 
 Products are (m, n, k); convolutions (n, c, h = w, k, r = s, stride, pad); attention (d, s), or
 (d, heads, queries, keys); the rest (rows, cols).
 """
 
+import random
 from types import SimpleNamespace
 
 SQUARES = [(n, n, n) for n in (1024, 2048, 4096, 8192)]
@@ -56,3 +58,27 @@ HELD_OUT = SimpleNamespace(
     rows=[(4096, 768), (16384, 2048), (2048, 32000), (32768, 320), (3001, 2999), (10000, 1500)],
     elements=[(4096, 768), (16384, 2048), (2048, 32000), (32768, 320), (3001, 2999), (12000, 12000)],
 )
+
+
+# Rows as tokens come, columns and terms as models have them.
+ROWS = [
+    1, 8, 32, 96, 192, 256, 320, 384, 512, 640, 896, 1024, 1536, 2048, 2304, 3072, 3584, 4096, 5120, 6144, 8192, 12288, 16384,
+]
+COLUMNS = [
+    512, 768, 1024, 1280, 1536, 2048, 2304, 2560, 3072, 3840, 4096, 4608, 5120, 6144, 7168, 8192, 9216, 10240, 11008, 12288, 14336, 16384,
+    18944,
+]
+TERMS = [256, 384, 512, 768, 1024, 1280, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 8192, 11008]
+
+
+def drawn(seed, count=40, most_operations=4e11):
+    """So many different products, none of which takes more than about half a millisecond; of some, epilogues and gated ones are timed too."""
+    generator = random.Random(seed)
+    gemm = []
+    while len(gemm) < count:
+        shape = tuple(generator.choice(sizes) for sizes in (ROWS, COLUMNS, TERMS))
+        m, n, k = shape
+        if 2 * m * n * k < most_operations and shape not in gemm:
+            gemm.append(shape)
+    some = [shape for shape in gemm if shape[0] >= 32][:12]
+    return SimpleNamespace(gemm=gemm, linear=some, swiglu=some)

@@ -1,6 +1,6 @@
 """Tracea's examples beside PyTorch on one GPU: each shape is timed by both in turn, and the ratio is what counts.
 
-    python3 benches/versus/versus.py [--examples FOLDER] [--runs N] [--held-out] [--json FILE] [--plot FILE] [SUITE ...]
+    python3 benches/versus/versus.py [--examples FOLDER] [--runs N] [--held-out | --drawn SEED] [--json FILE] [--plot FILE] [SUITE ...]
 
 FOLDER holds the release examples (`target/release/examples`, or `examples` in a bundle). A ratio over 1 means that Tracea is faster. Inputs
 are normal random numbers; every row of Tracea's is verified against the same kernel in f64.
@@ -18,6 +18,8 @@ attention   forward, causal or not                                     cuDNN's a
 few-heads   forward, fewer tiles of queries than multiprocessors       cuDNN's attention, and FlashAttention-2
 memory      kernels without a product                                  a device copy that reads and writes as many bytes in all
 portfolio   the products of gemm                                       the best of all schedules (not run unless asked for)
+
+Of drawn shapes there are the suites gemm, gemm-bf16, linear, swiglu and portfolio.
 """
 
 import argparse
@@ -30,7 +32,7 @@ import sys
 import suites
 from comparison import Comparison
 from peers import machine
-from shapes import HELD_OUT, MAIN
+from shapes import HELD_OUT, MAIN, drawn
 
 SUITES = {
     "gemm": suites.gemm, "gemm-bf16": suites.gemm_bf16, "gemm-tf32": suites.gemm_tf32, "transposed": suites.transposed,
@@ -38,6 +40,7 @@ SUITES = {
     "few-heads": suites.few_heads, "memory": suites.memory, "portfolio": suites.portfolio,
 }
 DEFAULT = [suite for suite in SUITES if suite != "portfolio"]
+OF_DRAWN = ["gemm", "gemm-bf16", "linear", "swiglu"]
 
 
 def arguments():
@@ -45,7 +48,9 @@ def arguments():
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="all but portfolio by default")
     parser.add_argument("--examples", type=pathlib.Path, default="target/release/examples", metavar="FOLDER")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="time both N times in turn; the median of the ratios counts")
-    parser.add_argument("--held-out", action="store_true", help="other shapes than those that are tuned for")
+    others = parser.add_mutually_exclusive_group()
+    others.add_argument("--held-out", action="store_true", help="other shapes than those that are tuned for")
+    others.add_argument("--drawn", type=int, metavar="SEED", help="products of sizes that a generator draws from this seed")
     parser.add_argument("--max-autotune", action="store_true", help="let torch.compile tune its kernels (slow)")
     parser.add_argument("--commit", help="of the examples; by default what the bundle says, or git")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the rows there, with commit and versions")
@@ -54,6 +59,11 @@ def arguments():
     unknown = [suite for suite in options.suites if suite not in SUITES]
     if unknown:
         parser.error(f"no suite {', '.join(unknown)} -- there are {', '.join(SUITES)}")
+    if options.drawn is not None:
+        options.suites = options.suites or OF_DRAWN
+        missing = [suite for suite in options.suites if suite not in [*OF_DRAWN, "portfolio"]]
+        if missing:
+            parser.error(f"no drawn shapes for {', '.join(missing)} -- there are {', '.join(OF_DRAWN)} and portfolio")
     if options.runs < 1:
         parser.error("--runs takes 1 or more")
     if not options.examples.is_dir():
@@ -80,10 +90,11 @@ def main():
     comparison = Comparison(options.examples, options.runs, options.max_autotune)
     results = {
         "commit": options.commit or commit_of(options.examples), "machine": machine(), "runs": options.runs,
-        "held_out": options.held_out, "max_autotune": options.max_autotune, "rows": comparison.rows,
+        "held_out": options.held_out, "drawn": options.drawn, "max_autotune": options.max_autotune, "rows": comparison.rows,
     }
+    shapes = drawn(options.drawn) if options.drawn is not None else HELD_OUT if options.held_out else MAIN
     for suite in options.suites or DEFAULT:
-        SUITES[suite](comparison, HELD_OUT if options.held_out else MAIN)
+        SUITES[suite](comparison, shapes)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
     comparison.means()

@@ -16,7 +16,7 @@ const WIDE: u32 = 256;
 const THREE_QUARTERS: u32 = 192;
 /// The same for products that are little else: many sizes fill waves by one of these alone. Measured on an H100, the fastest of all schedules of 52
 /// products of f16, no one chosen for it: without these 0.972 of what it is with them and 112 and 224 in the geometric mean, by 160 alone 0.988, by 144
-/// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 43.9 µs by 144 columns, and 46.7 without.
+/// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 42.3 µs by 144 columns, and 46.9 without.
 const BETWEEN: [u32; 4] = [208, 176, 160, 144];
 /// And where two products lie side by side, with half of the columns each.
 const SIDE_BY_SIDE: u32 = 128;
