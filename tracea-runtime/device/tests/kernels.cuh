@@ -173,9 +173,9 @@ __global__ void store_slices_kernel(const float* in, T* rows, T* cols, int valid
 
 // ---- products. a is M x K, b is K x N, c is M x N, all row-major.
 
-enum Place { k_major, mn_major, from_accumulator, from_fragment, from_float_fragment };
+enum OperandPlace { k_major, mn_major, from_accumulator, from_fragment, from_float_fragment };
 
-template <class Acc, int K, class T, Place A, Place B>
+template <class Acc, int K, class T, OperandPlace A, OperandPlace B>
 __global__ void dot_kernel(const stored<T>* a, const stored<T>* b, const float* c, float* out) {
     extern __shared__ __align__(128) unsigned char shared[];
     constexpr int M = Acc::rows, N = Acc::cols;
@@ -241,7 +241,7 @@ __global__ void dot_kernel(const stored<T>* a, const stored<T>* b, const float* 
     write_plain<Acc>(acc, out);
 }
 
-template <class Acc, int K, Place A, Place B>
+template <class Acc, int K, OperandPlace A, OperandPlace B>
 __global__ void dot_fma_kernel(const float* a, const float* b, const float* c, float* out) {
     extern __shared__ __align__(128) unsigned char shared[];
     constexpr int M = Acc::rows, N = Acc::cols;

@@ -373,7 +373,7 @@ void test_registers_to_global() {
 
 // ---- products
 
-const char* place_name(Place place) {
+const char* place_name(OperandPlace place) {
     const char* const names[] = {"K-major", "MN-major", "accumulator", "fragment", "float fragment"};
     return names[place];
 }
@@ -397,7 +397,7 @@ void check_product(const string& name, int M, int N, int K, const vector<double>
     check(name, worst <= 1, number(worst) + " of the bound");
 }
 
-template <class Acc, int K, class T, Place A, Place B>
+template <class Acc, int K, class T, OperandPlace A, OperandPlace B>
 void test_dot() {
     constexpr int M = Acc::rows, N = Acc::cols;
     const vector<stored<T>> a = random_values<stored<T>>(M * K), b = random_values<stored<T>>(K * N);
@@ -442,7 +442,7 @@ void test_dots() {
     test_dot<Mma16816<64, 64, 2, 2>, 32, T, from_float_fragment, from_float_fragment>();
 }
 
-template <class Acc, int K, Place A, Place B>
+template <class Acc, int K, OperandPlace A, OperandPlace B>
 void test_dot_fma() {
     constexpr int M = Acc::rows, N = Acc::cols;
     const vector<float> a = random_values<float>(M * K), b = random_values<float>(K * N), c = random_values<float>(M * N);
