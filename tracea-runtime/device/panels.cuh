@@ -1,6 +1,6 @@
-// Accumulators → global memory by panels of 64 rows and 128 bytes of columns, of which the last may have fewer, and what they take in on their way: each warpgroup
-// for itself, through places of its own in shared memory, of which one is on its way while the next is written, so that nobody
-// waits for other warpgroups.
+// Accumulators → global memory by panels of 64 rows and 128 bytes of columns, of which the last may have fewer, and what they take in on
+// their way: each warpgroup for itself, through places of its own in shared memory, of which one is on its way while the next is
+// written, so that nobody waits for other warpgroups.
 //
 //     for each panel of the tile's columns, in an unrolled loop:
 //         read_panel, load_panel, load_panel_elements: what the result takes in

@@ -83,7 +83,7 @@ impl Emitter<'_> {
                 format!("store_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>({}, panel, ", shared.name)
             }
             PanelSide::Columns => {
-                let columns = rows.map_or_else(|| "1".into(), |rows| self.block_name(rows));
+                let Some(columns) = rows.map(|rows| self.block_name(rows)) else { return };
                 let function = format!("store_transposed_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>");
                 format!("{function}({}, panel, ", shared.name)
             }
