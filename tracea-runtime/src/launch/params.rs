@@ -213,8 +213,9 @@ impl Parameters {
             }
             Arg::TensorMap { tensor, merged, boxes, narrow, short } => match tensors.get(tensor) {
                 Some(tensor) => {
-                    let map =
-                        maps.get(place, tensor.device_address(), || box_map(tensor, merged, boxes, narrow, short))?;
+                    let map = maps.get(place, tensor.device_address(), || {
+                        box_map(tensor, merged, boxes, narrow, short, maps.l2_bytes)
+                    })?;
                     self.put(&map, 64)
                 }
                 None => unplanned(),
@@ -222,7 +223,9 @@ impl Parameters {
             Arg::WindowMap(window) => {
                 let walked = windows.get(window).and_then(|(window, corners)| {
                     let tensor = tensors.get(window.tensor)?;
-                    Some(maps.get(place, tensor.device_address(), || window_map(tensor, window, corners)))
+                    Some(
+                        maps.get(place, tensor.device_address(), || window_map(tensor, window, corners, maps.l2_bytes)),
+                    )
                 });
                 self.put(&walked.unwrap_or(Ok(UNUSED_MAP))?, 64)
             }
@@ -331,7 +334,7 @@ mod tests {
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
         let windows = &windows;
         let cut = Cut { shares: Shares { whole: 7, parts: 2 }, ..Cut::WHOLE };
-        let maps = &EncodedMaps::default();
+        let maps = &EncodedMaps::for_l2(0);
         let given =
             Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, maps, cut };
         parameters.pack(&given).unwrap();

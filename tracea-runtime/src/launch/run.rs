@@ -216,7 +216,7 @@ impl Launch<'_> {
             windows,
             merged,
             copies,
-            maps: EncodedMaps::default(),
+            maps: EncodedMaps::for_l2(gpu.l2_bytes),
             rows_together: rows_together(variant, &sizes, Capacity::of(gpu)),
             counts: variant.counts_units(),
         })
