@@ -4,6 +4,7 @@
 #include "tracea/barrier.cuh"
 #include "tracea/cluster.cuh"
 #include "tracea/dealt_panels.cuh"
+#include "tracea/early_cols.cuh"
 #include "tracea/kernel.cuh"
 #include "tracea/launch_order.cuh"
 #include "tracea/mbarrier.cuh"

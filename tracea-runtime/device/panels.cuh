@@ -13,6 +13,7 @@
 #include "tracea/copy.cuh"
 #include "tracea/layout.cuh"
 #include "tracea/panel_tile.cuh"
+#include "tracea/stmatrix.cuh"
 #include "tracea/store.cuh"
 #include "tracea/tma.cuh"
 
@@ -55,13 +56,26 @@ __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, ty
     static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
     using T = typename Panel::type;
     constexpr int pair = 2 * static_cast<int>(sizeof(typename Panel::element)), registers = Panel::cols / 2;
-    const int first = thread_index_anew() % 128 / 32 * 16;
-    const PanelFragment fragment{lane_index()};
+    const int thread = thread_index_anew() % 128, first = thread / 32 * 16;
+    if constexpr (pair == 4) {
+        // Lanes give the rows of two neighbouring chunks. The next two lie as far from these as a row's bits say, for all rows alike.
+        const unsigned at = shared_address(place + Panel::offset(first + thread % 16, thread / 16 % 2 * Panel::chunk));
 #pragma unroll
-    for (int r = 0; r < registers; r += 2) {
-        if (panel * registers + r >= L::size) break;
-        const int offset = Panel::offset(first + fragment.row(r), fragment.col(r));
-        store_words<pair>(place + offset, words_of<T, pair>(x, panel * registers + r));
+        for (int r = 0; r < registers; r += 8) {
+            if (panel * registers + r >= L::size) break;
+            unsigned pairs[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) pairs[i] = words_of<T, pair>(x, panel * registers + r + 2 * i).word[0];
+            stmatrix_x4(at ^ r * 4, pairs);
+        }
+    } else {
+        const PanelFragment fragment{lane_index()};
+#pragma unroll
+        for (int r = 0; r < registers; r += 2) {
+            if (panel * registers + r >= L::size) break;
+            const int offset = Panel::offset(first + fragment.row(r), fragment.col(r));
+            store_words<pair>(place + offset, words_of<T, pair>(x, panel * registers + r));
+        }
     }
 }
 

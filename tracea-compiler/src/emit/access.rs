@@ -118,6 +118,10 @@ impl Emitter<'_> {
             Kept::Slice { name, shared, layout } => return self.load_slice(target, name, *shared, *layout),
             Kept::Held { name, layout } => return self.load_held_slice(target, name, *layout),
             Kept::Row { .. } => return self.load_row(target, kept),
+            Kept::Early { shared, layout } => {
+                let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
+                return self.out.line(format!("early_cols<{layout}>({}, {slice});", self.program.var(target).name));
+            }
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let at = self.kept_column(&self.start(cols));
@@ -167,6 +171,12 @@ impl Emitter<'_> {
             Kept::Row { .. } => return self.keep_row(kept, source),
             // Registers are filled from what threads keep together.
             Kept::Held { .. } => return,
+            Kept::Early { shared, layout } => {
+                let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
+                let head = format!("fetch_cols_early<{layout}, {}>({slice}, ", self.align(source));
+                let tail = format!(", {});", self.valid_cols(source, cols));
+                return self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+            }
         };
         if self.keep_skewed(layout, &block, source) {
             return;

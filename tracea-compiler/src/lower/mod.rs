@@ -42,6 +42,7 @@ pub mod columns;
 mod dealing;
 mod domains;
 mod dots;
+mod early;
 mod edges;
 mod epilogue;
 mod exponents;
@@ -230,6 +231,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
         let gathered_at_a_time = if gathered > 1 { rows_at_a_time } else { 2 * rows_at_a_time };
         program.producer = Some(Producer { threads, registers, rows_at_a_time, gathered_at_a_time, alone, body });
+        early::fetch(nest, &mut program, &mut producing.names, schedule.shared_room(), scratch);
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring

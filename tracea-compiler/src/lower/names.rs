@@ -119,6 +119,8 @@ const RESERVED: &[&str] = &[
     "load_rows",
     "load_cols",
     "load_cols_vec",
+    "fetch_cols_early",
+    "early_cols",
     "load_kept",
     "load_kept_once",
     "keep_tile",

@@ -319,8 +319,7 @@ fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32])
                 continue;
             }
             let program = lower(laid, facts, &tried)?;
-            let room = (tried.target.shared_limit + SHARED_OF_A_BLOCK) / resident - SHARED_OF_A_BLOCK;
-            if program.shared_bytes <= room && (resident == 1 || pressure::fits(&program)) {
+            if program.shared_bytes <= tried.shared_room() && (resident == 1 || pressure::fits(&program)) {
                 return Ok(Lowered::of(laid, facts, tried, program));
             }
         }
@@ -356,9 +355,6 @@ fn loads(program: &Program, body: &[Stmt]) -> u32 {
     };
     body.iter().map(of_stmt).sum()
 }
-
-/// What the driver takes of a multiprocessor's shared memory for each block.
-const SHARED_OF_A_BLOCK: u32 = 1024;
 
 /// Takes a schedule back until its registers and shared memory fit the target. Threads may not share all tiles of a smaller one evenly:
 /// what does not lower is left aside.

@@ -12,7 +12,7 @@ pub enum Effect {
     Read(SharedId),
     /// By the asynchronous proxy.
     AsyncRead(SharedId),
-    /// Each thread writes and reads its own elements, in no order with others.
+    /// Each thread writes and reads its own elements, in no order with others, or each warpgroup does.
     Private(SharedId),
 }
 
@@ -39,6 +39,11 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
             vec![Effect::Private(*stream)]
         }
         Stmt::Keep { kept: Kept::Row { shared, .. }, .. } | Stmt::Load { kept: Some(Kept::Row { shared, .. }), .. } => {
+            vec![Effect::Private(*shared)]
+        }
+        // Its warpgroup's threads wait for each other by themselves.
+        Stmt::Keep { kept: Kept::Early { shared, .. }, .. }
+        | Stmt::Load { kept: Some(Kept::Early { shared, .. }), .. } => {
             vec![Effect::Private(*shared)]
         }
         Stmt::HoldSlice { slice: Kept::Slice { shared, .. }, .. } => vec![Effect::Read(*shared)],

@@ -49,4 +49,6 @@ pub enum Kept {
     Row { shared: SharedId, layout: LayoutId, slot: IntText, ends: String },
     /// A column slice of which each thread has its elements in registers, as they lie in memory.
     Held { name: String, layout: LayoutId },
+    /// A column slice that each warpgroup fetches for itself before a loop, and reads after it.
+    Early { shared: SharedId, layout: LayoutId },
 }

@@ -4,7 +4,7 @@
 //! reads and writes of the outside alive throughout.
 
 use super::layout::{LayoutId, LayoutKind};
-use super::{Access, Domain, Dot, Expr, MathUnit, Operand, ParamType, Program, Scalar, Stmt, StoreWay, VarId};
+use super::{Access, Domain, Dot, Expr, Kept, MathUnit, Operand, ParamType, Program, Scalar, Stmt, StoreWay, VarId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Registers a thread, at the fullest place.
@@ -116,6 +116,7 @@ fn addresses(program: &Program, stmts: &[Stmt], in_loop: bool) -> u32 {
             // Two rows a thread, from one panel to the next.
             Stmt::Panels { .. } => 0,
             Stmt::Load { target, source, .. } if in_loop => row_addresses(program, *target, source),
+            Stmt::Keep { kept: Kept::Early { .. }, .. } => 0,
             Stmt::Keep { .. } if in_loop => KEPT_ADDRESSES,
             Stmt::Stage { .. } | Stmt::Store { way: StoreWay::Staged(_), .. } if in_loop => STAGED_ADDRESSES,
             _ => stmt.bodies().into_iter().map(|body| addresses(program, body, in_loop)).sum(),

@@ -61,9 +61,12 @@ impl Program {
     fn kept_name<'k>(&'k self, kept: Option<&'k Kept>) -> &'k str {
         match kept {
             Some(Kept::Rows { tile, .. }) => self.kept(*tile).map_or("", |tile| &tile.name),
-            Some(Kept::Slot { stream: shared, .. } | Kept::Slice { shared, .. } | Kept::Row { shared, .. }) => {
-                &self.shared(*shared).name
-            }
+            Some(
+                Kept::Slot { stream: shared, .. }
+                | Kept::Slice { shared, .. }
+                | Kept::Row { shared, .. }
+                | Kept::Early { shared, .. },
+            ) => &self.shared(*shared).name,
             Some(Kept::Held { name, .. }) => name,
             None => "",
         }

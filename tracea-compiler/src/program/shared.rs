@@ -24,7 +24,7 @@ pub struct Shared {
     pub fed: bool,
     /// Panels on their way out, each warpgroup its own: TMA reads them behind the consumers' statements.
     pub sent: bool,
-    /// Each thread passes its own elements through it, in no order with other threads: no other buffer lies in its bytes.
+    /// Each thread passes its own elements through it, in no order with other threads, or each warpgroup does: no other buffer lies in its bytes.
     pub private: bool,
     /// Bytes from one stage to the next.
     pub pitch: u32,

@@ -106,6 +106,13 @@ impl Schedule {
         32 * self.warps.0 * self.warps.1
     }
 
+    /// Bytes of shared memory for each of the blocks that share a multiprocessor.
+    pub fn shared_room(&self) -> u32 {
+        /// What the driver takes of it for each.
+        const OF_A_BLOCK: u32 = 1024;
+        (self.target.shared_limit + OF_A_BLOCK) / self.resident - OF_A_BLOCK
+    }
+
     /// Blocks along the outer of the grid's two innermost axes that are visited together, where both are tiled: as many as let a
     /// wave of blocks read the fewest rows and columns, so that L2 holds what they share.
     pub fn raster(&self, nest: &Nest) -> Option<u32> {
