@@ -1,6 +1,6 @@
 // Column slices that a tile takes in after a loop: each warpgroup fetches its own copy before it, so that they come while it multiplies.
 //
-//     fetch_cols_early; the loop; early_cols
+//     fetch_cols_early; the loop; await_early_cols; early_cols, or early_cols_of_panel panel by panel
 #pragma once
 
 #include "tracea/cp_async.cuh"
@@ -41,31 +41,52 @@ __device__ __forceinline__ void fetch_cols_early(T* slices, Rows source, int val
     cp_async_commit();
 }
 
-template <class L, class T, class E>
-__device__ __forceinline__ void early_cols(E (&x)[L::col_size], T* slices) {
-    static_assert(L::warps_n == 1 && L::vec == 2, "a thread has two of each eight columns");
-    constexpr int pair = 2 * static_cast<int>(sizeof(T));
-    const T* const own = own_cols<L>(slices);
+// Until the slices that this warpgroup's threads have fetched are there for all of them.
+__device__ __forceinline__ void await_early_cols() {
     cp_async_wait<0>();
     warpgroup_barrier();
+}
+
+// COUNT of a thread's columns from slot `first` on, two of each eight.
+template <class L, int COUNT, class T, class E>
+__device__ __forceinline__ void read_early_cols(E (&x)[L::col_size], int first, T* slices) {
+    static_assert(L::warps_n == 1 && L::vec == 2 && COUNT % 2 == 0, "a thread has two of each eight columns");
+    constexpr int pair = 2 * static_cast<int>(sizeof(T));
+    const T* const own = own_cols<L>(slices);
     if constexpr (pair == 4) {
         // All rows of a matrix are the same eight columns.
         const unsigned at = shared_address(own + lane_index() / 8 * 8);
 #pragma unroll
-        for (int s = 0; s < L::col_size; s += 8) {
+        for (int n = 0; n < COUNT; n += 8) {
+            if (first + n >= L::col_size) break;
             unsigned pairs[4];
-            ldmatrix_x4(pairs, at + s * 8);
+            ldmatrix_x4(pairs, at + (first + n) * 8);
 #pragma unroll
-            for (int i = 0; i < 8 && s + i < L::col_size; ++i) x[s + i] = to<E>(element<T>(Words<4>{pairs[i / 2]}, i % 2));
+            for (int i = 0; i < 8; ++i) {
+                if (n + i < COUNT && first + n + i < L::col_size) x[first + n + i] = to<E>(element<T>(Words<4>{pairs[i / 2]}, i % 2));
+            }
         }
     } else {
 #pragma unroll
-        for (int s = 0; s < L::col_size; s += 2) {
+        for (int s = first; s < first + COUNT; s += 2) {
+            if (s >= L::col_size) break;
             const auto v = load_words<pair>(own + L::col_at(s));
             x[s] = to<E>(element<T>(v, 0));
             x[s + 1] = to<E>(element<T>(v, 1));
         }
     }
+}
+
+template <class L, class T, class E>
+__device__ __forceinline__ void early_cols(E (&x)[L::col_size], T* slices) {
+    read_early_cols<L, L::col_size>(x, 0, slices);
+}
+
+// Those of a panel that has so many of a thread's registers, four in each eight columns.
+template <class L, int REGISTERS, class T, class E>
+__device__ __forceinline__ void early_cols_of_panel(E (&x)[L::col_size], int panel, T* slices) {
+    static_assert(L::row_blocks == 1, "a warp holds 16 whole rows");
+    read_early_cols<L, REGISTERS / 2>(x, panel * (REGISTERS / 2), slices);
 }
 
 }  // namespace tracea

@@ -120,7 +120,13 @@ impl Emitter<'_> {
             Kept::Row { .. } => return self.load_row(target, kept),
             Kept::Early { shared, layout } => {
                 let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
-                return self.out.line(format!("early_cols<{layout}>({}, {slice});", self.program.var(target).name));
+                let x = &self.program.var(target).name;
+                return self.out.line(match self.part {
+                    Some(TilePart::Panel(registers)) => {
+                        format!("early_cols_of_panel<{layout}, {registers}>({x}, panel, {slice});")
+                    }
+                    _ => format!("early_cols<{layout}>({x}, {slice});"),
+                });
             }
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };

@@ -246,9 +246,12 @@ impl<'a> Emitter<'a> {
             Stmt::Ahead { turns, body } => self.ahead(*turns, body),
             Stmt::TakeUnit => self.take_unit(),
             Stmt::Locate => self.locate(),
-            Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitPanel { .. } | Stmt::FinishStores | Stmt::PingPong(..) => {
-                self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
-            }
+            Stmt::Barrier(_)
+            | Stmt::Fence
+            | Stmt::AwaitEarly
+            | Stmt::AwaitPanel { .. }
+            | Stmt::FinishStores
+            | Stmt::PingPong(..) => self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call)),
             Stmt::Dot(dot) => {
                 let target = self.program.var(dot.target);
                 let Domain::Tile(layout) = target.domain else { return };
@@ -512,6 +515,7 @@ impl<'a> Emitter<'a> {
             Stmt::Barrier(Scope::Warpgroup) => "warpgroup_barrier();",
             Stmt::Fence => "fence_proxy_async();",
             Stmt::AwaitPanel { .. } => return Some(self.await_panel()),
+            Stmt::AwaitEarly => "await_early_cols();",
             Stmt::FinishStores => "finish_panels();",
             Stmt::PingPong(step, warpgroups) => {
                 let function = match step {

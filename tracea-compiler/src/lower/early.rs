@@ -3,7 +3,7 @@
 //! ```text
 //! for step { acc += a · b }                 fetch bias
 //! load bias                          →      for step { acc += a · b }
-//! acc + bias …                              load bias, which has come
+//! acc + bias …                              wait for what was fetched; load bias
 //!                                           acc + bias …
 //! ```
 //! A warpgroup's thread has two of each eight columns, and loads them from global memory by as many instructions, while no product runs:
@@ -105,6 +105,11 @@ fn insert(body: &mut Vec<Stmt>, slice: &Slice, early: &Kept) {
             *kept = Some(early.clone());
         }
     }
+    let reads_early = |stmt: &Stmt| matches!(stmt, Stmt::Load { kept: Some(Kept::Early { .. }), .. });
+    let awaited = body.iter().any(|stmt| matches!(stmt, Stmt::AwaitEarly));
+    if let Some(read) = body.iter().position(reads_early).filter(|_| !awaited) {
+        body.insert(read, Stmt::AwaitEarly);
+    }
     if let Some(first) = body.iter().position(is_loop) {
         body.insert(first, Stmt::Keep { kept: early.clone(), source: slice.source.clone() });
     }
@@ -139,7 +144,12 @@ mod tests {
     #[test]
     fn columns_come_before_the_loop_and_are_read_after_it() {
         let text = with_bias(quote!(sm_90a, i = 128, j = 144, k = 64, stages = 4, consumers = 2));
-        let order = ["fetch_cols_early<IJTile, ALIGN_BIAS>(bias_cols, ", "wgdot_issue<", "early_cols<IJTile>("];
+        let order = [
+            "fetch_cols_early<IJTile, ALIGN_BIAS>(bias_cols, ",
+            "wgdot_issue<",
+            "await_early_cols();",
+            "early_cols_of_panel<IJTile, 32>(bias_tile, panel, bias_cols);",
+        ];
         let (_, consumers) = text.split_once("setmaxnreg_inc").expect("roles");
         let found: Vec<Option<usize>> = order.iter().map(|part| consumers.find(part)).collect();
         assert!(found[0].is_some() && found.is_sorted(), "{text}");
@@ -155,7 +165,7 @@ mod tests {
         let all = with_bias(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)));
         assert!(all.contains("load_cols_vec<") && !all.contains("early"), "{all}");
         let full = with_bias(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 6, consumers = 1, resident = 2));
-        assert!(full.contains("early_cols<"), "{full}");
+        assert!(full.contains("early_cols_of_panel<"), "{full}");
         let full = with_bias(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 4, consumers = 2, resident = 2));
         assert!(full.contains("load_cols_vec<") && !full.contains("early"), "{full}");
     }

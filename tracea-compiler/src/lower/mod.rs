@@ -76,6 +76,7 @@ pub mod skew;
 mod split;
 mod stores;
 mod streams;
+mod sunk;
 pub mod swapped;
 pub mod turned;
 mod units;
@@ -208,6 +209,8 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);
         }
+        early::fetch(nest, &mut program, &mut producing.names, schedule.shared_room(), scratch);
+        sunk::sink(&mut program);
         let threads = schedule::PRODUCER_THREADS;
         // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers, or where it
         // keeps the parts of elements' places too.
@@ -231,7 +234,6 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
         let gathered_at_a_time = if gathered > 1 { rows_at_a_time } else { 2 * rows_at_a_time };
         program.producer = Some(Producer { threads, registers, rows_at_a_time, gathered_at_a_time, alone, body });
-        early::fetch(nest, &mut program, &mut producing.names, schedule.shared_room(), scratch);
     }
     if facts.dots.is_empty() {
         // Threads hold as many neighbouring columns as one access reaches: what is aligned to less is read by neighbouring

@@ -322,6 +322,7 @@ impl<'a> Used<'a> {
                 | Stmt::DeclareEnds { .. }
                 | Stmt::HoldSlice { .. }
                 | Stmt::TakeUnit
+                | Stmt::AwaitEarly
                 | Stmt::FinishStores
                 | Stmt::PingPong(..)
                 | Stmt::Dot(_)

@@ -167,6 +167,12 @@ impl Values<'_> {
         // The last part may be smaller than others.
         let parts_of = |var: VarId| match (self.program.var(var).domain, at_a_time) {
             (Domain::Tile(layout), Some(registers)) => Some((self.program.layout(layout).size() / registers).max(1)),
+            // A warp's columns are each in as many of its registers.
+            (Domain::Cols(layout), Some(registers)) => {
+                let layout = self.program.layout(layout);
+                let panels = matches!(layout.kind, LayoutKind::Mma16816 { .. });
+                panels.then(|| (layout.size() / registers).max(1))
+            }
             _ => None,
         };
         for stmt in stmts {
@@ -230,6 +236,7 @@ impl Values<'_> {
         let fragments = match stmt {
             Stmt::Dot(dot) => fragments(self.program, dot),
             Stmt::ReadPanel { .. } => self.beside_panels,
+            Stmt::Load { kept: Some(Kept::Early { .. }), .. } => 0,
             Stmt::Load { target, .. } if self.parts.contains_key(target) => self.beside_panels,
             Stmt::Load { target, source, .. } => match self.program.var(*target).domain {
                 Domain::Cols(id) if self.program.skew.is_some() => {
@@ -279,6 +286,7 @@ impl Values<'_> {
             Domain::Tile(layout_id) => layout(layout_id).size().div_ceil(*self.parts.get(&id).unwrap_or(&1)),
             Domain::Rows(id) => layout(id).row_size(),
             // Of a column slice, values are read where their elements are, some at a time; halves of it come together.
+            Domain::Cols(id_of) if self.parts.contains_key(&id) => layout(id_of).col_size().div_ceil(self.parts[&id]),
             Domain::Cols(id) => match (layout(id).kind, layout(id).col_size()) {
                 (LayoutKind::Blocked { .. }, slots) => slots.min(8).max(slots / 2),
                 (LayoutKind::WholeRows { .. }, slots) => slots.min(8),

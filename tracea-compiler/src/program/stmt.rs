@@ -205,6 +205,8 @@ pub enum Stmt {
         turns: u32,
         body: Vec<Stmt>,
     },
+    /// Until the column slices that the warpgroup has fetched before the loops have come.
+    AwaitEarly,
     /// What TMA was asked to store has left shared memory.
     FinishStores,
     /// So many warpgroups issue products one after the other.
