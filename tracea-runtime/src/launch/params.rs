@@ -214,19 +214,20 @@ impl Parameters {
             Arg::TensorMap { tensor, merged, boxes, narrow, short } => match tensors.get(tensor) {
                 Some(tensor) => {
                     let map = maps.get(place, tensor.device_address(), || {
-                        box_map(tensor, merged, boxes, narrow, short, maps.l2_bytes)
+                        box_map(tensor, merged, boxes, narrow, short, maps.pairs_above)
                     })?;
                     self.put(&map, 64)
                 }
                 None => unplanned(),
             },
             Arg::WindowMap(window) => {
-                let walked = windows.get(window).and_then(|(window, corners)| {
-                    let tensor = tensors.get(window.tensor)?;
-                    Some(
-                        maps.get(place, tensor.device_address(), || window_map(tensor, window, corners, maps.l2_bytes)),
-                    )
-                });
+                let walked =
+                    windows.get(window).and_then(|(window, corners)| {
+                        let tensor = tensors.get(window.tensor)?;
+                        Some(maps.get(place, tensor.device_address(), || {
+                            window_map(tensor, window, corners, maps.pairs_above)
+                        }))
+                    });
                 self.put(&walked.unwrap_or(Ok(UNUSED_MAP))?, 64)
             }
             Arg::WindowCorner(window, axis) => {
@@ -334,7 +335,7 @@ mod tests {
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
         let windows = &windows;
         let cut = Cut { shares: Shares { whole: 7, parts: 2 }, ..Cut::WHOLE };
-        let maps = &EncodedMaps::for_l2(0);
+        let maps = &EncodedMaps::of(0, 0.0);
         let given =
             Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, maps, cut };
         parameters.pack(&given).unwrap();

@@ -146,7 +146,7 @@ mod tests {
                     windows: Windows::of(&[], &sizes, &tensors, &scalars),
                     merged: None,
                     copies: Copies::none(),
-                    maps: EncodedMaps::for_l2(0),
+                    maps: EncodedMaps::of(0, 0.0),
                     counts: false,
                     rows_together: 1,
                 })
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn maps_are_encoded_anew_for_another_address() {
-        let maps = EncodedMaps::for_l2(0);
+        let maps = EncodedMaps::of(0, 0.0);
         let get = |place, address, byte| maps.get(place, address, || Ok([byte; 128])).unwrap()[0];
         assert_eq!([get(3, 16, 1), get(3, 16, 2), get(0, 16, 3), get(3, 32, 4), get(3, 16, 5)], [1, 1, 3, 4, 5]);
     }

@@ -216,7 +216,7 @@ impl Launch<'_> {
             windows,
             merged,
             copies,
-            maps: EncodedMaps::for_l2(gpu.l2_bytes),
+            maps: EncodedMaps::of(gpu.l2_bytes, gpu.bandwidth),
             rows_together: rows_together(variant, &sizes, Capacity::of(gpu)),
             counts: variant.counts_units(),
         })

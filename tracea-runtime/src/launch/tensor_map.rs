@@ -37,16 +37,15 @@ struct Described {
     promotion: sys::CUtensorMapL2promotion,
 }
 
-/// A box's row is 128 bytes, and what lies beside it is read by the loop's next step. Memory gives both at once sooner than one after the other,
-/// and nothing else keeps them apart in a tensor that L2 cannot hold: on an H100, 128 rows by weights of 28672 x 8192 take 165 µs, and 178 by
-/// lines. Of rows that share such pairs of lines with their neighbours half is fetched twice, and 4095 x 4097 x 4104 took 271 µs for 244; of
-/// smaller tensors, pairs bring nothing, and up to 3 % less where results are written beside.
-fn promotion(first: u64, row_bytes: u64, strides: &[u64], bytes: u64, l2_bytes: u64) -> sys::CUtensorMapL2promotion {
+/// A box's row is 128 bytes, and what lies beside it is read by the loop's next step. Slower memory gives both at once sooner than one after the
+/// other, and nothing else keeps them apart in a tensor that L2 cannot hold: on an H100, 128 rows by weights of 28672 x 8192 take 165 µs by pairs of
+/// lines, and 178 by lines. Of rows that share pairs with their neighbours half is fetched twice: 4095 x 4097 x 4104 took 271 µs for 244.
+fn promotion(first: u64, row_bytes: u64, strides: &[u64], bytes: u64, pairs_above: u64) -> sys::CUtensorMapL2promotion {
     const PAIR: u64 = 256;
     let pairs = first.is_multiple_of(PAIR)
         && row_bytes.is_multiple_of(PAIR)
         && strides.iter().all(|stride| stride.is_multiple_of(PAIR));
-    if pairs && bytes > l2_bytes {
+    if pairs && bytes > pairs_above {
         sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B
     } else {
         sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_128B
@@ -57,13 +56,17 @@ fn promotion(first: u64, row_bytes: u64, strides: &[u64], bytes: u64, l2_bytes: 
 /// that a map says follows from the plan.
 pub(crate) struct EncodedMaps {
     encoded: RefCell<Vec<Option<(u64, TensorMap)>>>,
-    /// Of the GPU that reads by them.
-    pub l2_bytes: u64,
+    /// Tensors of more bytes come from memory by pairs of lines.
+    pub pairs_above: u64,
 }
 
 impl EncodedMaps {
-    pub fn for_l2(l2_bytes: usize) -> EncodedMaps {
-        EncodedMaps { encoded: RefCell::default(), l2_bytes: l2_bytes as u64 }
+    /// For a GPU of so many bytes of L2, and bytes a second from memory.
+    pub fn of(l2_bytes: usize, bandwidth: f64) -> EncodedMaps {
+        /// An H100 has 3.35e12, and an H200 4.9e12: 16 rows by weights of 28672 x 4096 take 60.7 µs there by pairs of lines, and 57.7 by lines.
+        const FAST: f64 = 4e12;
+        let pairs_above = if bandwidth < FAST { l2_bytes as u64 } else { u64::MAX };
+        EncodedMaps { encoded: RefCell::default(), pairs_above }
     }
 
     pub fn get(&self, place: usize, address: u64, encode: impl FnOnce() -> Result<TensorMap>) -> Result<TensorMap> {
@@ -108,7 +111,7 @@ pub(super) fn merges(tensor: &RawTensor, merged: usize) -> bool {
     merged_axis(tensor, merged).is_some()
 }
 
-fn described(tensor: &RawTensor, merged: usize, l2_bytes: u64) -> Option<Described> {
+fn described(tensor: &RawTensor, merged: usize, pairs_above: u64) -> Option<Described> {
     let layout = tensor.layout();
     if alignment_of(tensor) < TMA_ALIGNMENT || layout.sizes().contains(&0) || merged > layout.rank() {
         return None;
@@ -137,7 +140,7 @@ fn described(tensor: &RawTensor, merged: usize, l2_bytes: u64) -> Option<Describ
     };
     let element = tensor.dtype().bytes() as u64;
     let bytes = sizes.iter().product::<u64>() * element;
-    let promotion = promotion(tensor.device_address(), sizes[0] * element, &strides[..rank - 1], bytes, l2_bytes);
+    let promotion = promotion(tensor.device_address(), sizes[0] * element, &strides[..rank - 1], bytes, pairs_above);
     Some(Described { dtype, rank, sizes, strides, promotion })
 }
 
@@ -173,9 +176,10 @@ pub(super) fn box_map(
     boxes: &[u32],
     narrow: bool,
     short: bool,
-    l2_bytes: u64,
+    pairs_above: u64,
 ) -> Result<TensorMap> {
-    let Some(Described { dtype, rank, sizes, strides, promotion }) = described(tensor, merged.max(1), l2_bytes) else {
+    let Some(Described { dtype, rank, sizes, strides, promotion }) = described(tensor, merged.max(1), pairs_above)
+    else {
         return Ok(UNUSED_MAP);
     };
     if rank != boxes.len() {
@@ -206,8 +210,13 @@ pub(super) fn box_map(
 }
 
 /// Windows of a tensor; zeros where its code does not use them.
-pub(super) fn window_map(tensor: &RawTensor, window: &Window, corners: &Corners, l2_bytes: u64) -> Result<TensorMap> {
-    let Some(Described { dtype, rank, sizes, strides, promotion }) = described(tensor, 1, l2_bytes) else {
+pub(super) fn window_map(
+    tensor: &RawTensor,
+    window: &Window,
+    corners: &Corners,
+    pairs_above: u64,
+) -> Result<TensorMap> {
+    let Some(Described { dtype, rank, sizes, strides, promotion }) = described(tensor, 1, pairs_above) else {
         return Ok(UNUSED_MAP);
     };
     let (mut lower, mut upper, mut steps) = ([0i32; MOST_AXES], [0i32; MOST_AXES], [1u32; MOST_AXES]);
@@ -247,7 +256,7 @@ fn finished(status: sys::CUresult, map: MaybeUninit<sys::CUtensorMap>) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::{described, extents_of, narrowed};
+    use super::{EncodedMaps, described, extents_of, narrowed};
     use crate::device::Device;
     use crate::dtype::Dtype;
     use crate::tensor::{Layout, RawTensor};
@@ -272,14 +281,17 @@ mod tests {
 
     #[test]
     fn l2_fetches_pairs_of_lines_that_no_rows_share_of_what_it_cannot_hold() {
-        const BYTES: u64 = 64 * 1024 * 2;
-        let of = |rows, columns, l2_bytes| {
-            let promotion = described(&tensor(Dtype::F16, rows, columns), 1, l2_bytes).unwrap().promotion;
+        const BYTES: usize = 64 * 1024 * 2;
+        const SLOW: f64 = 3e12;
+        let of = |rows, columns, l2_bytes, bandwidth| {
+            let maps = EncodedMaps::of(l2_bytes, bandwidth);
+            let promotion = described(&tensor(Dtype::F16, rows, columns), 1, maps.pairs_above).unwrap().promotion;
             promotion == sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B
         };
-        assert!(of(64, 1024, BYTES - 1));
-        assert!(!of(64, 1024, BYTES), "L2 holds it");
-        assert!(!of(64, 1000, 0) && !of(64, 1024 + 64, 0), "rows end within a pair");
+        assert!(of(64, 1024, BYTES - 1, SLOW));
+        assert!(!of(64, 1024, BYTES, SLOW), "L2 holds it");
+        assert!(!of(64, 1000, 0, SLOW) && !of(64, 1024 + 64, 0, SLOW), "rows end within a pair");
+        assert!(!of(64, 1024, 0, 2.0 * SLOW), "memory is as fast by lines");
     }
 
     #[test]
