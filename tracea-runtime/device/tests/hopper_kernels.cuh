@@ -284,6 +284,31 @@ __global__ void multicast_kernel(const __grid_constant__ TensorMap source, unsig
     cluster_sync();
 }
 
+// Slices of two tiles, whole and panel by panel, and one between them that nobody reads: what each element's thread has of them goes to where the
+// element lies.
+template <class L, class T, int REGISTERS, int ALIGN>
+__global__ void __launch_bounds__(L::threads) early_cols_kernel(const T* in, int stride, int valid_cols, float* whole, float* by_panels) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    T* const slices = reinterpret_cast<T*>(shared);
+    constexpr int panels = (L::size + REGISTERS - 1) / REGISTERS;
+#pragma unroll 1
+    for (int tile = 0; tile < 3; ++tile, in += stride) {
+        fetch_cols_early<L, ALIGN>(slices, [&](int) { return RowSource<T>{in, true}; }, valid_cols);
+        if (tile == 1) continue;
+        await_early_cols();
+        float x[L::col_size], y[L::col_size];
+        early_cols<L>(x, slices);
+#pragma unroll
+        for (int panel = 0; panel < panels; ++panel) early_cols_of_panel<L, REGISTERS>(y, panel, slices);
+#pragma unroll
+        for (int r = 0; r < L::size; ++r) {
+            const int at = (tile / 2 * L::rows + L::row(r)) * L::cols + L::col(r);
+            whole[at] = x[L::col_slot(r)];
+            by_panels[at] = y[L::col_slot(r)];
+        }
+    }
+}
+
 // Reductions, exchanges and staged stores by 256 threads of 384; the others are long gone.
 __global__ void __launch_bounds__(384) part_of_block_kernel(const float* in, float* column_sums, float* transposed, bf16* out) {
     extern __shared__ __align__(1024) unsigned char shared[];

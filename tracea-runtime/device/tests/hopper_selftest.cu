@@ -485,6 +485,37 @@ void test_transposed_panel_stores() {
     }
 }
 
+// ---- slices that come early
+
+template <class L, class T, int REGISTERS, int ALIGN>
+void test_early_cols(int first, int stride, int valid_cols) {
+    const vector<T> in = random_values<T>(static_cast<size_t>(first + 2 * stride + L::cols));
+    const vector<float> unwritten(2 * L::rows * L::cols, -1.0f);
+    Buffer<float> whole(unwritten), by_panels(unwritten);
+    launch(early_cols_kernel<L, T, REGISTERS, ALIGN>, 1, L::threads, L::threads / 128 * ((L::cols + 31) / 32 * 32) * static_cast<int>(sizeof(T)),
+           Buffer<T>(in).pointer + first, stride, valid_cols, whole.pointer, by_panels.pointer);
+    const vector<float> results[] = {whole.read(), by_panels.read()};
+    bool good = true;
+    for (size_t at = 0; at < unwritten.size(); ++at) {
+        const int col = static_cast<int>(at) % L::cols, tile = static_cast<int>(at) / (L::rows * L::cols);
+        const float expected = col < valid_cols ? value(in[first + 2 * tile * stride + col]) : 0.0f;
+        for (const vector<float>& result : results) good &= result[at] == expected;
+    }
+    check("early columns " + name_of<T>() + " of " + std::to_string(L::rows) + "x" + std::to_string(L::cols) + ", align " + std::to_string(ALIGN) +
+              ", from element " + std::to_string(first) + ", " + std::to_string(valid_cols) + " columns",
+          good);
+}
+
+template <class L, class T, int REGISTERS>
+void test_early_cols() {
+    constexpr int bytes = static_cast<int>(sizeof(T));
+    for (const int cols : {L::cols, L::cols + 5, L::cols - 1, L::cols - 6, 17, 1}) {
+        test_early_cols<L, T, REGISTERS, bytes>(1, L::cols + 7, cols);
+        test_early_cols<L, T, REGISTERS, 4>(4 / bytes * 3, L::cols + 12 / bytes, cols);
+        test_early_cols<L, T, REGISTERS, 16>(16 / bytes, L::cols + 32 / bytes, cols);
+    }
+}
+
 // ---- whole kernels
 
 // Does not wait for the kernel.
@@ -690,6 +721,11 @@ int main() {
     test_transposed_panel_stores<Mma16816<128, 80, 8, 1>, float, 32>();
     test_transposed_panel_stores<Mma16816<128, 16, 8, 1>, float, 16>();
     test_transposed_panel_stores<Mma16816<128, 128, 8, 1>, float, 32>();
+    test_early_cols<Mma16816<128, 256, 8, 1>, f16, 32>();
+    test_early_cols<Mma16816<128, 144, 8, 1>, bf16, 32>();
+    test_early_cols<Mma16816<64, 96, 4, 1>, f16, 16>();
+    test_early_cols<Mma16816<128, 80, 8, 1>, float, 16>();
+    test_early_cols<Mma16816<128, 16, 8, 1>, f16, 8>();
     test_gemm<bf16>(128, 256, 64);
     test_gemm<bf16>(200, 328, 136);
     test_gemm<f16>(1, 8, 8);
