@@ -18,8 +18,11 @@ const THREE_QUARTERS: u32 = 192;
 /// products of f16, no one chosen for it: without these 0.972 of what it is with them and 112 and 224 in the geometric mean, by 160 alone 0.988, by 144
 /// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 42.3 µs by 144 columns, and 46.9 without.
 const BETWEEN: [u32; 4] = [208, 176, 160, 144];
+/// The same below half of the widest, for few tiles. Measured on an H200: 256 x 5120 x 3072 takes 17.0 µs by 80 columns, and 20.9 without, 896 x
+/// 1536 x 1536 12.0 by 96, and 13.2; over 35 products of up to 4 million results, the fastest takes 0.979 of what it did in the geometric mean.
+const BETWEEN_NARROW: [u32; 2] = [96, 80];
 /// And where two products lie side by side, with half of the columns each.
-const SIDE_BY_SIDE: u32 = 128;
+const HALF: u32 = 128;
 const BETWEEN_SIDE_BY_SIDE: [u32; 3] = [112, 96, 80];
 
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
@@ -70,11 +73,14 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
         }
         if is_plain(&laid, &facts) {
             portfolio.extend(by_columns_between(&laid, &facts, &narrower, WIDE, &BETWEEN));
-            portfolio.extend(by_columns_between(&laid, &facts, &narrower, SIDE_BY_SIDE, &BETWEEN_SIDE_BY_SIDE));
+            portfolio.extend(by_columns_between(&laid, &facts, &narrower, HALF, &BETWEEN_SIDE_BY_SIDE));
         }
         portfolio.extend(by_three_warpgroups(&laid, &facts, &narrower));
         while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) {
             portfolio.extend(with_pairs(&laid, &facts, fit_deep(&laid, &facts, &narrower)?));
+            if is_plain(&laid, &facts) {
+                portfolio.extend(by_columns_between(&laid, &facts, &narrower, HALF, &BETWEEN_NARROW));
+            }
         }
         if let Some(mut small) = schedule::variants::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
             let single = fit_roles(&laid, &facts, &small, &[1])?;

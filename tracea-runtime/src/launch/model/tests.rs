@@ -352,10 +352,32 @@ fn threads_copy_what_comes_with_an_operand_that_tma_cannot_fetch() {
         });
         let mut all = Tensors::new();
         tensors.iter().for_each(|tensor| all.push(tensor));
-        unit_of(&WIDE, &Sizes::of(&[4096; 3]), 1, &Alignments::of(&all)).latency
+        unit_of(&WIDE, &Sizes::of(&[4096; 3]), 1, false, &Alignments::of(&all)).latency
     };
     let [neither, wider, both] = [[4096, 4096], [4096, 4100], [4100, 4100]].map(one_lies);
     assert!(wider - neither > (both - neither) * 3 / 4, "{neither} {wider} {both}");
+}
+
+#[test]
+fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
+    const NARROW: Variant = Variant {
+        grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 96 }],
+        cost: Cost {
+            steps: &[StepCost { latency: 480, work: 384, over: STEPS }],
+            fetches: &[WIDE.cost.fetches[0], Fetch { bytes: 96 * 64 * 2, ..WIDE.cost.fetches[1] }],
+            ..WIDE.cost
+        },
+        ..WIDE
+    };
+    let layout = Layout::strided(&[6144, 4096], &[4096, 1]).unwrap();
+    let tensor = RawTensor::borrowing(Dtype::F16, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu());
+    let mut all = Tensors::new();
+    [0; 2].iter().for_each(|_| all.push(&tensor));
+    let alignments = Alignments::of(&all);
+    let of = |rows, alone| unit_of(&NARROW, &Sizes::of(&[rows, 6144, 4096]), 1, alone, &alignments).latency;
+    assert!(of(192, true) > of(256, true) * 6 / 5, "{} {}", of(192, true), of(256, true));
+    assert_eq!(of(192, false), of(256, false), "of many waves it is one block's in the last");
+    assert_eq!(of(96, true), of(128, true), "of one row of tiles none lies beside another");
 }
 
 #[test]
@@ -423,7 +445,7 @@ fn warps_without_columns_of_the_last_step_leave_it_out() {
     };
     const SKEWED: Variant = Variant { skewed: &[0, 1], ..ROWS };
     let work = |variant: &Variant, columns| {
-        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, &Alignments::of(&Tensors::new())).work
+        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, false, &Alignments::of(&Tensors::new())).work
     };
     // 256 threads have the first vectors of 2048 columns.
     assert_eq!([4096, 4096 + 1024, 4096 + 2048, 8192].map(|columns| work(&SKEWED, columns)), [600, 900, 1200, 1200]);
