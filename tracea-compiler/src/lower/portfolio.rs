@@ -13,16 +13,16 @@ use std::rc::Rc;
 
 /// Columns of the widest tiles, and of others beside their halves, which leave fewer over where those do.
 const WIDE: u32 = 256;
+const HALF: u32 = 128;
 const THREE_QUARTERS: u32 = 192;
 /// The same for products that are little else: many sizes fill waves by one of these alone. Measured on an H100, the fastest of all schedules of 52
 /// products of f16, no one chosen for it: without these 0.972 of what it is with them and 112 and 224 in the geometric mean, by 160 alone 0.988, by 144
 /// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 42.3 µs by 144 columns, and 46.9 without.
 const BETWEEN: [u32; 4] = [208, 176, 160, 144];
-/// The same below half of the widest, for few tiles. Measured on an H200: 256 x 5120 x 3072 takes 17.0 µs by 80 columns, and 20.9 without, 896 x
-/// 1536 x 1536 12.0 by 96, and 13.2; over 35 products of up to 4 million results, the fastest takes 0.979 of what it did in the geometric mean.
+/// The same instead of half as many, for few tiles. Measured on an H200: 256 x 5120 x 3072 takes 17.0 µs by 80 columns, and 20.9 without, 896 x
+/// 1536 x 1536 12.0 by 96, and 13.2; over 28 products of up to 9 million results, the fastest takes 0.979 of what it did in the geometric mean.
 const BETWEEN_NARROW: [u32; 2] = [96, 80];
 /// And where two products lie side by side, with half of the columns each.
-const HALF: u32 = 128;
 const BETWEEN_SIDE_BY_SIDE: [u32; 3] = [112, 96, 80];
 
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.

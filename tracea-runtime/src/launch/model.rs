@@ -395,6 +395,7 @@ fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
     count(outer, sizes).saturating_mul(step.work.into()).saturating_mul(idle) / columns.max(1)
 }
 
+/// `alone`: no multiprocessor has another one after it.
 fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alone: bool, alignments: &Alignments) -> Unit {
     // Loops are what is cut; what stands outside of them every part does.
     let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
