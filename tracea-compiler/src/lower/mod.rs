@@ -210,7 +210,10 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             program.body.push(Stmt::FinishStores);
         }
         early::fetch(nest, &mut program, &mut producing.names, schedule.shared_room(), scratch);
-        sunk::sink(&mut program);
+        // Where elements come by themselves, what tells their places leaves the assembler no registers to move results about.
+        if gathered(&body).is_empty() {
+            sunk::sink(&mut program);
+        }
         let threads = schedule::PRODUCER_THREADS;
         // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers, or where it
         // keeps the parts of elements' places too.
