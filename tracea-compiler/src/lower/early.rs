@@ -161,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn other_roles_and_what_a_block_has_no_room_for_load_as_they_did() {
+    fn other_roles_and_blocks_beside_others_load_as_they_did() {
         let all = with_bias(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)));
         assert!(all.contains("load_cols_vec<") && !all.contains("early"), "{all}");
-        let full = with_bias(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 6, consumers = 1, resident = 2));
+        let beside = with_bias(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 6, consumers = 1, resident = 2));
+        assert!(beside.contains("load_cols_vec<") && !beside.contains("early"), "{beside}");
+        let full = with_bias(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2));
         assert!(full.contains("early_cols_of_panel<"), "{full}");
-        let full = with_bias(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 4, consumers = 2, resident = 2));
-        assert!(full.contains("load_cols_vec<") && !full.contains("early"), "{full}");
     }
 }

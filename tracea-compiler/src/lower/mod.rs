@@ -209,10 +209,13 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         if program.shared.iter().any(|shared| shared.sent) {
             program.body.push(Stmt::FinishStores);
         }
-        early::fetch(nest, &mut program, &mut producing.names, schedule.shared_room(), scratch);
-        // Where elements come by themselves, what tells their places leaves the assembler no registers to move results about.
-        if gathered(&body).is_empty() {
-            sunk::sink(&mut program);
+        // Beside another block, which goes on meanwhile, nothing need be done ahead, and there are few registers to do it with.
+        if schedule.resident == 1 {
+            early::fetch(nest, &mut program, &mut producing.names, schedule.shared_room(), scratch);
+            // Nor are there any where elements come by themselves, beside what tells their places.
+            if gathered(&body).is_empty() {
+                sunk::sink(&mut program);
+            }
         }
         let threads = schedule::PRODUCER_THREADS;
         // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers, or where it
