@@ -57,7 +57,8 @@ __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, ty
     using T = typename Panel::type;
     constexpr int pair = 2 * static_cast<int>(sizeof(typename Panel::element)), registers = Panel::cols / 2;
     const int thread = thread_index_anew() % 128, first = thread / 32 * 16;
-    if constexpr (pair == 4) {
+    // Tiles of one panel are those of blocks that share a multiprocessor, and have no registers for it.
+    if constexpr (pair == 4 && L::size > registers) {
         // Lanes give the rows of two neighbouring chunks. The next two lie as far from these as a row's bits say, for all rows alike.
         const unsigned at = shared_address(place + Panel::offset(first + thread % 16, thread / 16 % 2 * Panel::chunk));
 #pragma unroll
