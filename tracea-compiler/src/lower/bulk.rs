@@ -11,8 +11,8 @@
 use super::Lowering;
 use super::analysis::{inner_sum, mentions};
 use super::loops::Resident;
+use super::results::stores::Panels;
 use super::rings::Group;
-use super::stores::Panels;
 use super::windows::{self, Along, folded};
 use crate::nest::{AxisId, DimId, Extent, Int, IntOp, Op, TensorId};
 use crate::plan;

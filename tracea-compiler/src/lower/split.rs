@@ -3,7 +3,7 @@
 //! ```text
 //! for k { acc += dot(a[(i, k)], b[(k, j)]) }      steps [first, last) of all, by this block's part
 //! c[(i, j)] = acc                                 leave the part in a workspace; the block that comes last adds all up and goes on,
-//!                                                 or all share that out (`dealing`)
+//!                                                 or all share that out (`results::dealing`)
 //! ```
 //! Where the grid has fewer tiles than the device has multiprocessors, or leaves a few tiles over when each multiprocessor has had as
 //! many, the launch cuts a kernel's one loop into parts, for all tiles or, where there is a dot, for the last ones. That is

@@ -5,7 +5,8 @@
 use super::target::{Pipeline, Target};
 use super::{Schedule, known_extent};
 use crate::lower::analysis::{Facts, OperandSource, axes_in, is_tiled, untransposed};
-use crate::lower::{columns, turned};
+use crate::lower::columns;
+use crate::lower::results::turned;
 use crate::nest::{AxisId, AxisKind, Dtype, Int, Nest, Op, Stmt, TensorId, ValueId};
 
 /// What an axis does in the nest's dots.

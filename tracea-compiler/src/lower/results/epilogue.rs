@@ -17,12 +17,12 @@
 //! while the last products run. Where TMA cannot fetch them, threads read them from global memory, a panel at a time too: either
 //! way one panel of registers lives beside the accumulators.
 
-use super::Lowering;
-use super::analysis::{Use, inputs};
-use super::bulk::Clip;
-use super::rings::{Count, Group, SiteKey};
-use super::roles::Role;
 use super::stores::Panels;
+use crate::lower::Lowering;
+use crate::lower::analysis::{Use, inputs};
+use crate::lower::bulk::Clip;
+use crate::lower::rings::{Count, Group, SiteKey};
+use crate::lower::roles::Role;
 use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;

@@ -1,8 +1,9 @@
 //! Results: registers → tensors, along the tensor's contiguous axis.
 
-use super::Lowering;
-use super::analysis::untransposed;
-use super::roles::Role;
+use crate::lower::Lowering;
+use crate::lower::analysis::untransposed;
+use crate::lower::roles::Role;
+use crate::lower::values::scalar_of;
 use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::program::shared::{Shared, SharedId};
@@ -71,7 +72,7 @@ impl Lowering<'_> {
                 {
                     let source = self.program.var(var).clone();
                     // What the store would round is rounded before: half as much goes through scratch.
-                    let ty = if dtype.bytes() == 2 { super::values::scalar_of(dtype) } else { source.ty };
+                    let ty = if dtype.bytes() == 2 { scalar_of(dtype) } else { source.ty };
                     let target = self.declare(&source.name, ty, Domain::Tile(turned));
                     let shape = self.program.layout(layout);
                     self.scratch = self.scratch.max(shape.rows * shape.cols * dtype.bytes());
@@ -162,7 +163,7 @@ impl Lowering<'_> {
         let domain = self.domain(value);
         let expr = self.expr(value, domain)?;
         let name = format!("{}_tile", self.nest.tensor(tensor).name);
-        let var = self.declare(&name, super::values::scalar_of(self.nest.value(value).ty.dtype), domain);
+        let var = self.declare(&name, scalar_of(self.nest.value(value).ty.dtype), domain);
         self.map(var, expr);
         Ok(var)
     }

@@ -10,7 +10,7 @@
 //! on an H100, 128 x 256 tiles took 1300 to 2700 cycles for that, of 10 500 for six steps and all. From shared memory it takes a quarter of the
 //! instructions, of values that came while the tensor cores were busy.
 
-use super::names::Names;
+use crate::lower::names::Names;
 use crate::nest::{Int, Nest};
 use crate::program::layout::{LayoutId, LayoutKind};
 use crate::program::shared::{self, Shared, SharedId};

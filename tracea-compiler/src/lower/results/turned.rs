@@ -1,8 +1,8 @@
 //! Results that are what was loaded, with their axes in another order: copied as they lie, by way of shared memory
 //! (`copy_turned.cuh`), whatever memory's rows are aligned to.
 
-use super::Lowering;
-use super::analysis::{Facts, untransposed};
+use crate::lower::Lowering;
+use crate::lower::analysis::{Facts, untransposed};
 use crate::nest::{AxisId, AxisKind, Dtype, Int, Nest, Op, TensorId, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::{Access, CHUNK_BYTES, Stmt, VarId};
