@@ -12,14 +12,13 @@ __device__ __forceinline__ int cluster_rank() {
     return rank;
 }
 
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-
-// All threads of all blocks, but those that have exited. A block whose shared memory or barriers others may still use must not exit before it.
-__device__ __forceinline__ void cluster_sync() {
-    __syncwarp();
-    cluster_arrive();
-    cluster_wait();
+// All threads of all blocks are there, and know of barriers that one of them has made ready and fenced (mbarrier_init_fence); within the block, of
+// what its threads have written too. To order that between blocks would take them until it is in memory.
+__device__ __forceinline__ void cluster_start() {
+    __syncthreads();
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
 }
 
 // Where the block of that rank has what lies at `shared` in this one: an address in the cluster's shared window.

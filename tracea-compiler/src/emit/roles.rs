@@ -57,7 +57,7 @@ impl Emitter<'_> {
         self.out.line("mbarrier_init_fence();");
         self.out.dedent();
         self.out.line("}");
-        self.out.line(if program.cluster.is_some() { "cluster_sync();" } else { "__syncthreads();" });
+        self.out.line(if program.cluster.is_some() { "cluster_start();" } else { "__syncthreads();" });
         self.out.line("await_launch_before();");
         self.counters();
         self.out.line("if (threadIdx.x >= THREADS) {");
@@ -72,10 +72,6 @@ impl Emitter<'_> {
         self.out.line(format!("setmaxnreg_dec<{}>();", registers(|of| of.producer)));
         let alone = producer.alone.map(|alone| program.condition(alone.condition).name.as_str());
         match alone {
-            // All threads meet those of the other blocks at the end.
-            Some(alone) if program.cluster.is_some() => {
-                self.block(format!("if (threadIdx.x == THREADS || !{alone})"), &producer.body);
-            }
             Some(alone) if program.by_tma => {
                 self.out.line(format!("static_assert({alone}, \"there are no registers for other copies\");"));
                 self.out.line("if (threadIdx.x != THREADS) return;");
@@ -99,9 +95,6 @@ impl Emitter<'_> {
         self.stmts(&program.body);
         self.out.dedent();
         self.out.line("}");
-        if program.cluster.is_some() {
-            self.out.line("cluster_sync();");
-        }
     }
 
     /// How wide boxes are, and zeros beside them.

@@ -5,11 +5,14 @@
 //! b: 64 rows of 256 j       rank 0 fetches panels 0 and 1, rank 1 panels 2 and 3
 //! ```
 //! Each part goes into the shared memory of all blocks, and completes there on the block's own full barrier, which expects the whole
-//! tile. So a slot is free when the consumers of all blocks have released it.
+//! tile. So a slot is free when the consumers of all blocks have released it. A block must not end before that, since those of the other blocks
+//! release it there: its producer waits once more for each slot. To meet all threads of all blocks instead would take as long as it takes to
+//! bring everything to memory that they have written.
 
 use super::Lowering;
 use super::loops::Resident;
-use crate::program::{BulkPart, IntText};
+use super::rings::{Count, Group};
+use crate::program::{BulkPart, IntText, Stmt};
 use crate::schedule::{self, cluster};
 
 /// How a tile is cut into a part for each block of a cluster.
@@ -67,6 +70,25 @@ impl Lowering<'_> {
             *start = std::mem::replace(start, IntText::Const(0)).plus(by_rank(step));
         }
         BulkPart { panels: cut.panels, offset: by_rank(cut.elements) }
+    }
+
+    /// At the producer's end: until the consumers of all blocks have released what the blocks filled for each other.
+    pub fn drain_joint_rings(&self) -> Vec<Stmt> {
+        let groups = self.sites.iter().flat_map(|site| site.fixed.iter().chain(&site.moving));
+        let mut joint: Vec<Group> = Vec::new();
+        for group in groups.filter(|group| self.program.ring(group.ring).joint) {
+            if joint.iter().all(|other| other.ring != group.ring) {
+                joint.push(group.clone());
+            }
+        }
+        let drain = |count: &Count| {
+            let rings = joint.iter().filter(|group| group.count == *count);
+            let acquired = rings.map(|group| Stmt::Acquire(group.turn()));
+            let body = count.position().into_iter().chain(acquired).chain([count.advance()]).collect();
+            let (from, until, step) = (IntText::Const(0), IntText::Const(count.stages.into()), IntText::Const(1));
+            Stmt::For { var: "slots".into(), from, until, step, unroll: false, body }
+        };
+        Count::of(&joint).iter().map(drain).collect()
     }
 }
 

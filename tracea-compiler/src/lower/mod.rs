@@ -176,6 +176,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         producing.produce(&nest.body)?;
         scratch = scratch.max(producing.scratch);
         let registers = schedule.role_registers();
+        let drained = producing.drain_joint_rings();
         let mut body = producing.out;
         program = producing.program;
         if steps_are_alike(&nest.body) {
@@ -187,6 +188,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         program.roles_count_units = matches!(program.units, Units::Queue(_)) || program.pingpong.is_some();
         if program.units.are_shared_out() {
             body = vec![for_units(body)];
+            body.extend(drained);
             let unit = std::mem::take(&mut program.body);
             // The assembler wants what two blocks share within what threads have at launch.
             let registers = match schedule.resident {

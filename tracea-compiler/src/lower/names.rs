@@ -75,6 +75,7 @@ const RESERVED: &[&str] = &[
     "col",
     "reg",
     "step",
+    "slots",
     "stage",
     "ahead",
     "slot",

@@ -269,7 +269,7 @@ __global__ void multicast_kernel(const __grid_constant__ TensorMap source, unsig
         mbarrier_init(done, 1);
         mbarrier_init_fence();
     }
-    cluster_sync();
+    cluster_start();
     if (threadIdx.x == 0) {
         mbarrier_arrive_expect_tx(full, Tile::bytes);
         for (int p = rank; p < Tile::panels; p += 2) {
@@ -281,7 +281,6 @@ __global__ void multicast_kernel(const __grid_constant__ TensorMap source, unsig
     __syncthreads();
     if (threadIdx.x == 0) mbarrier_arrive_at(done, 1 - rank);
     mbarrier_wait_cluster(done, 0);
-    cluster_sync();
 }
 
 // Slices of two tiles, whole and panel by panel, and one between them that nobody reads: what each element's thread has of them goes to where the

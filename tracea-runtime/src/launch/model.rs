@@ -26,9 +26,9 @@ const SCATTERED_ELEMENT: (u64, u64) = (3, 5);
 const SCATTERED_ELEMENTS: (u64, u64) = (1, 3);
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
-/// What blocks that fetch for each other take longer to begin and to end, in cycles. Measured on an H100: 2048³, 4096 x 4096 x 1024 and 65536 x 256 x
-/// 256 take 27.1, 51.0 and 23.1 µs by tiles of 128 x 256, and 28.6, 52.5 and 24.6 by pairs of them.
-const PAIRING: u64 = 2500;
+/// What blocks that fetch for each other take longer to begin and to end, in cycles. Measured on an H200: 2048³, 8192 x 1024 x 1024 and 4096³ take
+/// 27.1, 28.4 and 179.6 µs by tiles of 128 x 256, and 27.4, 28.7 and 180.1 by pairs of them, 1024³ 8.1 and 8.5 by 64 x 128.
+const PAIRING: u64 = 500;
 /// Until a block has the slices that its rows share, and its first row. Measured on an H200 by layer norms of 128 x 50257, 1024 x 20000 and 2048 x
 /// 20001: 15.1, 28.2 and 48.8 µs.
 const BRINGING_SLICES: u64 = 10000;
