@@ -54,6 +54,7 @@ mod swapped;
 mod swiglu;
 mod transpose;
 mod triangular;
+mod turns;
 mod verified;
 
 use case::Subject;
@@ -109,5 +110,6 @@ fn gallery() -> Vec<Subject> {
     all.extend(swiglu::subjects());
     all.extend(transpose::subjects());
     all.extend(triangular::subjects());
+    all.extend(turns::subjects());
     all
 }

@@ -118,7 +118,8 @@ pub fn subjects() -> Vec<Subject> {
     vec![scaled_rows, with_addend, written_across]
 }
 
-fn elements(rows: usize, cols: usize, at: impl Fn(usize, usize) -> Expected) -> Vec<Expected> {
+/// Of a matrix, row by row.
+pub fn elements(rows: usize, cols: usize, at: impl Fn(usize, usize) -> Expected) -> Vec<Expected> {
     let at = &at;
     (0..rows).flat_map(|row| (0..cols).map(move |col| at(row, col))).collect()
 }

@@ -23,7 +23,14 @@
 namespace tracea {
 
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) & 31; }
-__device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) >> 5; }
+// Of those that hold a tile. A kernel of which each warpgroup has tiles of its own defines TRACEA_TILES_APART first.
+__device__ __forceinline__ int warp_index() {
+#ifdef TRACEA_TILES_APART
+    return static_cast<int>(threadIdx.x) >> 5 & 3;
+#else
+    return static_cast<int>(threadIdx.x) >> 5;
+#endif
+}
 
 // Some of a thread's registers, [first, end), as a type: code for them is written for each such range.
 template <int FIRST, int COUNT>
@@ -32,10 +39,12 @@ struct Slots {
 };
 
 // Accumulators of mma.m16n8 (PTX ISA, "Matrix Fragments for mma.m16n8k16": C). Warp (wm, wn), warp = wm * WARPS_N + wn, holds rows
-// from wm * ROWS / WARPS_M and columns from wn * COLS / WARPS_N, in 16x8 blocks of four registers a thread.
-template <int ROWS, int COLS, int WARPS_M, int WARPS_N>
+// from wm * ROWS / WARPS_M and columns from wn * COLS / WARPS_N, in 16x8 blocks of four registers a thread. With
+// another APART than 16, a warp's blocks are so many rows apart, and one of each other warp lies in between.
+template <int ROWS, int COLS, int WARPS_M, int WARPS_N, int APART = 16>
 struct Mma16816 {
     static_assert(ROWS % (16 * WARPS_M) == 0 && COLS % (8 * WARPS_N) == 0, "a warp holds whole 16x8 blocks");
+    static_assert(APART == 16 || APART == 16 * WARPS_M, "blocks of a warp lie together, or one of each warp does");
 
     static constexpr int rows = ROWS, cols = COLS, threads = 32 * WARPS_M * WARPS_N;
     static constexpr int warps_m = WARPS_M, warps_n = WARPS_N;
@@ -50,7 +59,7 @@ struct Mma16816 {
     static __device__ __forceinline__ constexpr int row_slot(int r) { return r / (4 * col_blocks) * 2 + r % 4 / 2; }
     static __device__ __forceinline__ constexpr int col_slot(int r) { return r / 4 % col_blocks * 2 + r % 2; }
     static __device__ __forceinline__ int row_at(int s) {
-        return warp_m() * warp_rows + lane_index() / 4 + (s / 2 * 16 + s % 2 * 8);
+        return warp_m() * (APART == 16 ? warp_rows : 16) + lane_index() / 4 + (s / 2 * APART + s % 2 * 8);
     }
     static __device__ __forceinline__ int col_base() { return warp_n() * warp_cols + lane_index() % 4 * 2; }
     static constexpr __device__ __forceinline__ int col_offset(int s) { return s / 2 * 8 + s % 2; }

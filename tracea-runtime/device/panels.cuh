@@ -1,6 +1,6 @@
 // Accumulators → global memory by panels of 64 rows and 128 bytes of columns, of which the last may have fewer, and what they take in on
 // their way: each warpgroup for itself, through places of its own in shared memory, of which one is on its way while the next is
-// written, so that nobody waits for other warpgroups.
+// written, so that nobody waits for other warpgroups. Where a warpgroup has several times 64 rows, the panels of the first 64 come first.
 //
 //     for each panel of the tile's columns, in an unrolled loop:
 //         read_panel, load_panel, load_panel_elements: what the result takes in
@@ -19,8 +19,23 @@
 
 namespace tracea {
 
-// The first of the 64 rows of the tile that are this warpgroup's.
-__device__ __forceinline__ int panel_row() { return static_cast<int>(threadIdx.x) / 128 * 64; }
+// The first of the rows of the tile that are this warpgroup's.
+__device__ __forceinline__ int panel_row() {
+#ifdef TRACEA_TILES_APART
+    return 0;
+#else
+    return static_cast<int>(threadIdx.x) / 128 * 64;
+#endif
+}
+
+// Panels of so many of a thread's registers, beside each other in 64 rows.
+template <class L, int REGISTERS>
+__device__ __forceinline__ constexpr int panels_beside() {
+    constexpr int registers = L::size / L::row_blocks;
+    static_assert(L::warps_n == 1, "a warp holds 16 whole rows");
+    static_assert(L::row_blocks == 1 || (L::warps_m == 4 && registers % REGISTERS == 0), "or several times 16, by whole panels");
+    return (registers + REGISTERS - 1) / REGISTERS;
+}
 
 // Where this panel lies on its way; the warpgroup's PLACES take turns.
 template <class Panel, int PLACES>
@@ -53,9 +68,9 @@ struct PanelFragment {
 // the accumulators'.
 template <class L, class Panel, class E>
 __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
-    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
     using T = typename Panel::type;
     constexpr int pair = 2 * static_cast<int>(sizeof(typename Panel::element)), registers = Panel::cols / 2;
+    static_assert(panels_beside<L, registers>() > 0, "a tile has columns");
     const int thread = thread_index_anew() % 128, first = thread / 32 * 16;
     // Tiles of one panel are those of blocks that share a multiprocessor, and have no registers for it.
     if constexpr (pair == 4 && L::size > registers) {
@@ -102,10 +117,10 @@ __device__ __forceinline__ void read_panel(E (&x)[L::size], int panel, const typ
 // would take registers beside the accumulators'.
 template <class L, int ALIGN, int REGISTERS, class E, class Rows>
 __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows source, int valid_cols) {
-    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
     using T = pointee<decltype(source(0).pointer)>;
-    constexpr int element_bytes = static_cast<int>(sizeof(T)), pair = 2 * element_bytes;
-    const int lane = thread_index_anew() % 32, row = warp_index() * 16 + lane / 4, col = panel * (2 * REGISTERS) + lane % 4 * 2;
+    constexpr int element_bytes = static_cast<int>(sizeof(T)), pair = 2 * element_bytes, beside = panels_beside<L, REGISTERS>();
+    const int lane = thread_index_anew() % 32, row = panel / beside * 64 + warp_index() * 16 + lane / 4;
+    const int col = panel % beside * (2 * REGISTERS) + lane % 4 * 2;
     const RowSource<T> rows[2] = {source(row), source(row + 8)};
     const int left = valid_cols - col;
     // An edge cuts no pair unless strides are unusual.
@@ -129,8 +144,9 @@ __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows sour
 
 template <class L, int REGISTERS, class E, class Elements>
 __device__ __forceinline__ void load_panel_elements(E (&x)[L::size], int panel, Elements source) {
-    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
-    const int lane = thread_index_anew() % 32, row = warp_index() * 16 + lane / 4, col = panel * (2 * REGISTERS) + lane % 4 * 2;
+    constexpr int beside = panels_beside<L, REGISTERS>();
+    const int lane = thread_index_anew() % 32, row = panel / beside * 64 + warp_index() * 16 + lane / 4;
+    const int col = panel % beside * (2 * REGISTERS) + lane % 4 * 2;
 #pragma unroll
     for (int r = 0; r < REGISTERS; ++r) {
         if (panel * REGISTERS + r >= L::size) break;
@@ -148,8 +164,9 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
                                             bool alone = false) {
     using T = typename Panel::element;
     // Threads that write have many addresses to compute, none of which may be kept in registers through a main loop.
-    const int index = thread_index_anew(), group = index / 128, first = panel * Panel::cols;
-    constexpr int elements = Panel::rows * Panel::cols;
+    constexpr int elements = Panel::rows * Panel::cols, beside = (COLS + Panel::cols - 1) / Panel::cols;
+    const int index = thread_index_anew(), group = index / 128, first = panel % beside * Panel::cols;
+    const int first_row = panel_row() + panel / beside * 64;
     const T* const now = panels + (group * PLACES + panel % PLACES) * elements;
     const int back = ((panel + PLACES - 1) % PLACES - panel % PLACES) * elements;
     constexpr int batch = ALIGN >= 16 ? 2 : BATCH;
@@ -160,14 +177,14 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
         store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
             index % 128, 0, Panel::cols, valid_cols - first,
             [&](int row) {
-                const auto at = target(group * 64 + row);
+                const auto at = target(first_row + row);
                 return RowTarget<T>{at.pointer + first, at.valid};
             },
             [&](int row, int col) { return now + Panel::offset(row, min(max(col, 0), last_chunk)); });
         return;
     }
     store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
-        index % 128, first, COLS, valid_cols, [&](int row) { return target(group * 64 + row); },
+        index % 128, first, COLS, valid_cols, [&](int row) { return target(first_row + row); },
         [&](int row, int col) { return now + (col < first ? back : 0) + Panel::offset(row, col & (Panel::cols - 1)); });
 }
 

@@ -10,6 +10,15 @@ __device__ __forceinline__ int warpgroup_index() {
     return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
 }
 
+// The same among those that hold a tile.
+__device__ __forceinline__ int tile_warpgroup_index() {
+#ifdef TRACEA_TILES_APART
+    return 0;
+#else
+    return warpgroup_index();
+#endif
+}
+
 // Among the 128 threads of this warpgroup, one of the first three: named barriers 2 … 4 are theirs.
 __device__ __forceinline__ void warpgroup_barrier() { named_barrier_sync(2 + static_cast<int>(threadIdx.x) / 128, 128); }
 
@@ -34,6 +43,12 @@ __device__ __forceinline__ void pingpong_begin() {
 template <int WARPGROUPS>
 __device__ __forceinline__ void pingpong_end() {
     if (warpgroup_index() == 0) pingpong_take<WARPGROUPS>();
+}
+
+// The same where any of them may be the last to pass it: by the one whose turn would be next.
+template <int WARPGROUPS>
+__device__ __forceinline__ void pingpong_end_at(int turn) {
+    if (warpgroup_index() == turn) pingpong_take<WARPGROUPS>();
 }
 
 // True in one lane of the warp, all of whose lanes are here. PTX ISA, "elect.sync".

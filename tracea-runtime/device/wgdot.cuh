@@ -1,7 +1,8 @@
 // Products of tiles by warpgroups, accumulated in registers, asynchronous: issue now, wait later.
 //
 // Consumers are threads 0 … 128 C - 1. Accumulators are in layout Mma16816<64 C, N, 4 C, 1>: each of the C warpgroups has 64
-// rows of A and all of B. Between issue and wait, nothing may touch the accumulators or A's registers.
+// rows of A and all of B. Or each warpgroup has tiles of its own, R times 64 rows, in layout Mma16816<64 R, N, 4, 1, 64>. Between
+// issue and wait, nothing may touch the accumulators or A's registers.
 #pragma once
 
 #include "tracea/operand.cuh"
@@ -206,7 +207,8 @@ __device__ __forceinline__ void wgdot_check() {
     static_assert(same<typename A::type, typename B::type>, "operands of one type");
     static_assert(A::k == K && B::k == K && K % k_step<typename A::type> == 0, "operands of one length, in whole k steps");
     static_assert(A::mn == Acc::rows && B::mn >= Acc::cols && !B::in_registers, "shapes agree; B lies in shared memory");
-    static_assert(Acc::warps_n == 1 && Acc::row_blocks == 1 && Acc::warps_m % 4 == 0, "a warpgroup has 64 rows and all columns");
+    static_assert(Acc::warps_n == 1 && Acc::warps_m % 4 == 0, "a warpgroup has 64 rows and all columns");
+    static_assert(Acc::row_blocks == 1 || (Acc::warps_m == 4 && !A::in_registers), "or several times 64, from shared memory");
 }
 
 // acc += a · b, or acc = a · b without `accumulate`, as one group: issued, not waited for. The first form is for A that the
@@ -249,10 +251,15 @@ __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], A a, B b, b
         wgdot_issue<Acc, K>(acc, packed, b, accumulate);
     } else {
         wgdot_check<Acc, K, A, B>();
-        const unsigned long long a_matrix = wgmma_advance(a.descriptor(), warpgroup_index() * A::mn_bytes(64));
+        constexpr int registers = Acc::size / Acc::row_blocks;
+        const unsigned long long a_matrix = wgmma_advance(a.descriptor(), tile_warpgroup_index() * A::mn_bytes(64));
         settle(acc);
         wgmma_fence();
-        wgdot_columns<0, K, A, B>(acc, a, a_matrix, b.descriptor(), accumulate);
+#pragma unroll
+        for (int block = 0; block < Acc::row_blocks; ++block) {
+            float(&rows)[registers] = *reinterpret_cast<float(*)[registers]>(acc + block * registers);
+            wgdot_columns<0, K, A, B>(rows, a, wgmma_advance(a_matrix, A::mn_bytes(64 * block)), b.descriptor(), accumulate);
+        }
         wgmma_commit();
     }
 }

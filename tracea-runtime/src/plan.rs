@@ -186,7 +186,7 @@ impl Variant {
             kept: None,
             split: None,
             grid: &[],
-            cost: Cost { once: 0, resident: 1, steps: &[], fetches: &[], growing: None },
+            cost: Cost { once: 0, ending: 0, resident: 1, steps: &[], fetches: &[], growing: None },
             args: &[],
             aligned: &[],
             columns: &[],
@@ -278,6 +278,8 @@ pub struct Split {
 pub struct Cost {
     /// From its start to its end, where nothing is in a loop.
     pub once: u32,
+    /// After its last tile, where what comes after the others is hidden.
+    pub ending: u32,
     /// Blocks that a multiprocessor holds at a time, as far as registers and threads go.
     pub resident: u32,
     /// One entry for each product in a loop, or each loop without one.

@@ -63,6 +63,9 @@ impl Emitter<'_> {
         if let Some(producer) = &program.producer {
             self.out.line(format!("constexpr int PRODUCERS = {};", producer.threads));
         }
+        if program.apart {
+            self.out.line(format!("constexpr int TILE_THREADS = {};", program.tile_threads()));
+        }
         if let Some(Cluster { blocks, .. }) = program.cluster {
             self.out.line(format!("constexpr int CLUSTER = {blocks};"));
             self.out.line("constexpr unsigned short CLUSTER_BLOCKS = (1 << CLUSTER) - 1;");
@@ -126,7 +129,10 @@ impl Emitter<'_> {
             let rows = layout.row_axis.map_or("1".to_string(), |axis| self.block_name(axis));
             let cols = self.block_name(layout.col_axis);
             let text = match layout.kind {
-                LayoutKind::Mma16816 { warps_m, warps_n } => format!("Mma16816<{rows}, {cols}, {warps_m}, {warps_n}>"),
+                LayoutKind::Mma16816 { warps_m, warps_n } => {
+                    let apart = if self.program.apart { format!(", {}", 16 * warps_m) } else { String::new() };
+                    format!("Mma16816<{rows}, {cols}, {warps_m}, {warps_n}{apart}>")
+                }
                 LayoutKind::Blocked { threads_m, threads_n, vec } if !narrowing.is_empty() => {
                     format!("Blocked<{rows}, {cols}, {threads_m}, {threads_n}, narrowest({vec}, VEC)>")
                 }

@@ -38,6 +38,7 @@ pub fn emit(nest: &Nest, program: &Program) -> String {
         out: Writer::default(),
         part: None,
         some_panels: None,
+        panels_beside: None,
         columns: None,
         numbers: Vec::new(),
         from_begin: None,
@@ -55,6 +56,8 @@ struct Emitter<'a> {
     part: Option<TilePart>,
     /// Inside of panels of which a block may have some only: the condition under which it has.
     some_panels: Option<String>,
+    /// Where a warpgroup has several times 64 rows: how many panels the first 64 have.
+    panels_beside: Option<u32>,
     /// Inside a step along skewed rows, what it calls the columns that exist.
     columns: Option<(AxisId, String)>,
     /// Numbers that have been looked up, innermost last, and what they are called.
@@ -84,7 +87,10 @@ impl<'a> Emitter<'a> {
         self.joined();
         match &program.producer {
             Some(_) => {
-                self.out.line(format!("#define TRACEA_TILE_THREADS {}", program.threads));
+                if program.apart {
+                    self.out.line("#define TRACEA_TILES_APART");
+                }
+                self.out.line(format!("#define TRACEA_TILE_THREADS {}", program.tile_threads()));
                 self.out.line("#include \"tracea/hopper.cuh\"");
             }
             None => self.out.line("#include \"tracea/kernel.cuh\""),
@@ -234,7 +240,11 @@ impl<'a> Emitter<'a> {
             Stmt::Load { target, source, kept: Some(kept) } => self.load_kept(*target, source, kept),
             Stmt::Keep { kept, source } => self.keep(kept, source),
             Stmt::Store { value, target, way } => self.store(*value, target, way),
-            Stmt::Panels { count, registers, body, dealt } => self.panels(*count, *registers, body, *dealt),
+            Stmt::Panels { count, beside, registers, body, dealt } => {
+                self.panels_beside = (beside < count).then_some(*beside);
+                self.panels(*count, *registers, body, *dealt);
+                self.panels_beside = None;
+            }
             Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
             Stmt::ReadTile { target, shared, slot } => self.read_tile(*target, *shared, slot),
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
@@ -244,6 +254,10 @@ impl<'a> Emitter<'a> {
             }
             Stmt::ForUnits(body) => self.for_units(body),
             Stmt::Ahead { turns, body } => self.ahead(*turns, body),
+            Stmt::LeaveToOther { counter, by } => {
+                let by = self.int_text(by);
+                self.out.line(format!("if (visited++ % 2 != own_turn) {{ {counter} += {by}; continue; }}"));
+            }
             Stmt::TakeUnit => self.take_unit(),
             Stmt::Locate => self.locate(),
             Stmt::Barrier(_)
@@ -251,7 +265,13 @@ impl<'a> Emitter<'a> {
             | Stmt::AwaitEarly
             | Stmt::AwaitPanel { .. }
             | Stmt::FinishStores
-            | Stmt::PingPong(..) => self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call)),
+            | Stmt::PingPong(..) => {
+                self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call));
+                if matches!(stmt, Stmt::PingPong(PingPong::BeginTurns, _)) {
+                    self.out.line("const int own_turn = warpgroup_index();");
+                    self.out.line("int visited = 0;");
+                }
+            }
             Stmt::Dot(dot) => {
                 let target = self.program.var(dot.target);
                 let Domain::Tile(layout) = target.domain else { return };
@@ -518,13 +538,14 @@ impl<'a> Emitter<'a> {
             Stmt::AwaitEarly => "await_early_cols();",
             Stmt::FinishStores => "finish_panels();",
             Stmt::PingPong(step, warpgroups) => {
-                let function = match step {
-                    PingPong::Begin => "begin",
-                    PingPong::End => "end",
-                    PingPong::Take => "take",
-                    PingPong::Pass => "pass",
+                let call = |function| Some(format!("pingpong_{function}<{warpgroups}>();"));
+                return match step {
+                    PingPong::Begin | PingPong::BeginTurns => call("begin"),
+                    PingPong::End => call("end"),
+                    PingPong::EndAtTurn => Some(format!("pingpong_end_at<{warpgroups}>(visited % {warpgroups});")),
+                    PingPong::Take => call("take"),
+                    PingPong::Pass => call("pass"),
                 };
-                return Some(format!("pingpong_{function}<{warpgroups}>();"));
             }
             _ => return None,
         };

@@ -49,9 +49,12 @@ impl Emitter<'_> {
         // A box has 128 bytes of each row.
         let boxes: Vec<String> = (0..columns / width)
             .map(|part| {
-                let (along_rows, along_last) = match side {
-                    PanelSide::Rows => ("panel_row()".to_string(), format!("panel * {columns}")),
-                    PanelSide::Columns => (format!("panel * {rows}"), "panel_row()".to_string()),
+                let (along_rows, along_last) = match (side, self.panels_beside) {
+                    (PanelSide::Rows, Some(beside)) => {
+                        (format!("panel / {beside} * {rows}"), format!("panel % {beside} * {columns}"))
+                    }
+                    (PanelSide::Rows, None) => ("panel_row()".to_string(), format!("panel * {columns}")),
+                    (PanelSide::Columns, _) => (format!("panel * {rows}"), "panel_row()".to_string()),
                 };
                 let along_last = if part > 0 { format!("{along_last} + {}", part * width) } else { along_last };
                 let coordinate = |(axis, at): (usize, &IntText)| match axis {

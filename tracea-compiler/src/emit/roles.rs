@@ -42,7 +42,8 @@ impl Emitter<'_> {
                 Some(bulk) => format!("{} ? 1 : PRODUCERS", program.condition(bulk).name),
             };
             self.out.line(format!("mbarrier_init({name}_full + stage, {arrivals});"));
-            let releases = if ring.joint { "CLUSTER * THREADS / 32" } else { "THREADS / 32" };
+            let readers = if program.apart { "TILE_THREADS" } else { "THREADS" };
+            let releases = format!("{}{readers} / 32", if ring.joint { "CLUSTER * " } else { "" });
             self.out.line(format!("mbarrier_init({name}_empty + stage, {releases});"));
             self.out.dedent();
             self.out.line("}");

@@ -250,7 +250,7 @@ fn kept(kept: &Kept) -> TokenStream {
 }
 
 fn cost(cost: &Cost) -> TokenStream {
-    let (plan, once, resident) = (plan(), cost.once, cost.resident);
+    let (plan, once, ending, resident) = (plan(), cost.once, cost.ending, cost.resident);
     let steps = cost.steps.iter().map(|step| {
         let (latency, work, over) = (step.latency, step.work, step.over.iter().map(grid_axis));
         quote! { #plan::StepCost { latency: #latency, work: #work, over: &[#(#over),*] } }
@@ -276,7 +276,7 @@ fn cost(cost: &Cost) -> TokenStream {
     }));
     quote! {
         #plan::Cost {
-            once: #once, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*], growing: #growing,
+            once: #once, ending: #ending, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*], growing: #growing,
         }
     }
 }

@@ -109,9 +109,10 @@ impl Domains {
     }
 
     fn mma(&self, schedule: &Schedule, rows: AxisId, cols: AxisId) -> Layout {
+        let (warps_m, warps_n) = schedule.tile_warps();
         Layout {
             name: String::new(),
-            kind: LayoutKind::Mma16816 { warps_m: schedule.warps.0, warps_n: schedule.warps.1 },
+            kind: LayoutKind::Mma16816 { warps_m, warps_n },
             row_axis: Some(rows),
             col_axis: cols,
             rows: schedule.blocks[rows.index()].unwrap_or(1),
@@ -194,8 +195,9 @@ impl Domains {
         };
         let tensor_cores = facts.dots.iter().any(|dot| dot.dtype != Dtype::F32);
         if tensor_cores {
-            let fits_rows = |axis: AxisId| block(axis).is_multiple_of(16 * schedule.warps.0);
-            let fits_cols = |axis: AxisId| block(axis).is_multiple_of(8 * schedule.warps.1);
+            let (warps_m, warps_n) = schedule.tile_warps();
+            let fits_rows = |axis: AxisId| block(axis).is_multiple_of(16 * warps_m);
+            let fits_cols = |axis: AxisId| block(axis).is_multiple_of(8 * warps_n);
             for (rows, cols) in [(a, b), (b, a)] {
                 let anchored = facts.dots.iter().any(|dot| dot.m == rows || dot.n == cols);
                 // Reading along the tensor's rows is worth more than slices that need not move.

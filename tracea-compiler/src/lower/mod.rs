@@ -33,6 +33,7 @@
 mod access;
 mod ahead;
 pub mod analysis;
+mod apart;
 mod beside;
 mod bulk;
 mod by_parts;
@@ -185,7 +186,8 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             units::queue(&mut program, &mut body, &mut producing.names);
         }
         // What both roles know, the assembler keeps through everything that they do, where it needs all registers for that.
-        program.roles_count_units = matches!(program.units, Units::Queue(_)) || program.pingpong.is_some();
+        let counted = matches!(program.units, Units::Queue(_)) || program.pingpong.is_some();
+        program.roles_count_units = counted || program.apart;
         if program.units.are_shared_out() {
             body = vec![for_units(body)];
             body.extend(drained);
@@ -213,6 +215,9 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
                 sunk::sink(&mut program);
             }
         }
+        if program.apart {
+            apart::take_turns(&mut program)?;
+        }
         let threads = schedule::PRODUCER_THREADS;
         // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers, or where it
         // keeps the parts of elements' places too.
@@ -229,7 +234,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         waits::divide(&program, &mut body);
         let registers_by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
         let alone = program.all_by_tma().map(|condition| Alone { condition, registers: registers_by_tma });
-        program.by_tma = units::leave_no_registers_for_copies(&program, registers.producer);
+        program.by_tma = program.apart || units::leave_no_registers_for_copies(&program, registers.producer);
         if program.by_tma && (alone.is_none() || !program.windows.is_empty() || !program.columns.is_empty()) {
             return Err(units::no_registers_for_copies());
         }
@@ -260,6 +265,9 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     params::prune(nest, &mut program);
     shared::plan(&mut program, scratch);
     order::place(&mut program);
+    if program.apart {
+        apart::check(&program)?;
+    }
     Ok(program)
 }
 

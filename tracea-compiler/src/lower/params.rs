@@ -36,6 +36,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         schedule: schedule.text(nest, facts),
         file: nest.file.clone(),
         threads: schedule.threads(),
+        apart: schedule.pingpong,
         units: Units::Single,
         roles_count_units: false,
         by_tma: false,
@@ -282,7 +283,9 @@ impl<'a> Used<'a> {
                 }
                 Stmt::If { condition, .. } => self.text(condition),
                 Stmt::Vote { condition, .. } => self.expr(condition),
-                Stmt::WaitKept { left: value, .. } | Stmt::ClearRows { rows: value, .. } => self.text(value),
+                Stmt::WaitKept { left: value, .. }
+                | Stmt::ClearRows { rows: value, .. }
+                | Stmt::LeaveToOther { by: value, .. } => self.text(value),
                 Stmt::Bulk { copies, .. } => {
                     for copy in copies {
                         copy.at.iter().for_each(|at| self.text(at));

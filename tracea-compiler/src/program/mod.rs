@@ -23,6 +23,7 @@ mod units;
 
 use crate::nest::{AxisId, Dtype, TensorId};
 use crate::plan;
+use crate::schedule::WARPGROUP;
 pub use access::{Access, AccessForm, Copy, Held, Parts};
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise, Short};
 pub use dot::{Dot, Major, MathUnit, Operand};
@@ -60,6 +61,8 @@ pub struct Program {
     pub conditions: Vec<Condition>,
     /// Where consumers take turns: how many warpgroups.
     pub pingpong: Option<u32>,
+    /// Each warpgroup of consumers has tiles of its own: every so many-th unit of a block.
+    pub apart: bool,
     /// Integers that count a role's steps through its rings, from 0.
     pub counters: Vec<String>,
     pub names: Names,
@@ -223,6 +226,11 @@ pub struct Names {
 }
 
 impl Program {
+    /// Threads that hold a tile together.
+    pub fn tile_threads(&self) -> u32 {
+        if self.apart { WARPGROUP } else { self.threads }
+    }
+
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.0 as usize]
     }

@@ -121,9 +121,9 @@ impl Pass<'_> {
                     body: self.walk_loop(body, state),
                 },
                 Stmt::ForUnits(body) => Stmt::ForUnits(self.walk_loop(body, state)),
-                Stmt::Panels { count, registers, body, dealt } => {
+                Stmt::Panels { count, beside, registers, body, dealt } => {
                     let body = self.walk_loop(body, state);
-                    Stmt::Panels { count: *count, registers: *registers, body, dealt: *dealt }
+                    Stmt::Panels { count: *count, beside: *beside, registers: *registers, body, dealt: *dealt }
                 }
                 // What leaves does not come back.
                 Stmt::JoinParts { values, relative, leaving } => {

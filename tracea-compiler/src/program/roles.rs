@@ -60,6 +60,9 @@ pub enum PingPong {
     /// Before the first turn, and after the last one.
     Begin,
     End,
+    /// The same where warpgroups have tiles of their own, and any of them may have the last one.
+    BeginTurns,
+    EndAtTurn,
     /// Waits for its turn, and ends it.
     Take,
     Pass,

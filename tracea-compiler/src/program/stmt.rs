@@ -153,6 +153,8 @@ pub enum Stmt {
     /// many. `panel` counts them.
     Panels {
         count: u32,
+        /// Of a warpgroup's 64 rows; those of its next 64 follow.
+        beside: u32,
         registers: u32,
         body: Vec<Stmt>,
         /// Where a cut tile is dealt out: by so many panels, of which a block has some.
@@ -196,6 +198,11 @@ pub enum Stmt {
     },
     /// All units of work that are this block's, one after another.
     ForUnits(Vec<Stmt>),
+    /// Where warpgroups have tiles of their own: unless this one's turn has come, the unit is the other one's, who counts so many.
+    LeaveToOther {
+        counter: String,
+        by: IntText,
+    },
     /// Producer: takes the next unit, and passes it to all of the block.
     TakeUnit,
     /// Which tile, and which part of it, this unit of work is; before all units, the first of this block's.

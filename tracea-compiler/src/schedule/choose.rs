@@ -42,6 +42,7 @@ pub fn start(nest: &Nest, facts: &Facts, target: &'static Target) -> Schedule {
         skewed: false,
         whole: None,
         in_turn: false,
+        pingpong: false,
         why: String::new(),
     };
     for (index, axis) in nest.axes.iter().enumerate() {

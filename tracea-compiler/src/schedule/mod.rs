@@ -32,6 +32,8 @@ pub struct Schedule {
     pub resident: u32,
     /// The grid axis along which the blocks of a cluster take neighbouring tiles, where there are clusters.
     pub cluster: Option<AxisId>,
+    /// Each warpgroup of consumers has tiles of its own, and they take turns at multiplying: one tile is on its way out meanwhile.
+    pub pingpong: bool,
     /// Products are computed the other way round: rows, columns and the nest's axes are those of the swapped product.
     pub swapped: bool,
     /// Rows that begin anywhere are walked from the aligned chunks of memory in which they begin.
@@ -73,6 +75,7 @@ impl Schedule {
     /// moved by `setmaxnreg` to those who hold accumulators.
     pub fn role_registers(&self) -> RoleRegisters {
         let (producer, consumer) = match (self.threads() / WARPGROUP, self.resident) {
+            _ if self.pingpong => (40, 232),
             (1, 1) => (152, 248),
             (1, _) => (72, 184),
             (2, 1) => (88, 208),
@@ -98,12 +101,22 @@ impl Schedule {
     pub fn holds_slots_longer(&self) -> bool {
         const DEEP: u32 = 4;
         const DEEPER: u32 = 6;
-        let alone = self.threads() <= WARPGROUP || self.cluster.is_some();
+        let alone = self.tile_threads() <= WARPGROUP || self.cluster.is_some();
         self.stages >= if alone { DEEP } else { DEEPER }
     }
 
     pub fn threads(&self) -> u32 {
         32 * self.warps.0 * self.warps.1
+    }
+
+    /// Warps along the rows and columns of a tile.
+    pub fn tile_warps(&self) -> (u32, u32) {
+        if self.pingpong { (WARPGROUP / 32, 1) } else { self.warps }
+    }
+
+    pub fn tile_threads(&self) -> u32 {
+        let (rows, columns) = self.tile_warps();
+        32 * rows * columns
     }
 
     /// Bytes of shared memory for each of the blocks that share a multiprocessor.
@@ -142,6 +155,9 @@ impl Schedule {
             Pipeline::CommitGroups => format!("warps = ({}, {})", self.warps.0, self.warps.1),
             Pipeline::WarpRoles => format!("consumers = {}", self.warps.0 / 4),
         });
+        if self.pingpong {
+            parts.push("pingpong = true".into());
+        }
         if self.swapped {
             parts.push("swapped = true".into());
         }
@@ -213,6 +229,7 @@ pub fn pinned(
             // Which tiles blocks share depends on their sizes.
             "cluster" => {}
             "swapped" | "precomputed" => {}
+            "pingpong" => schedule.pingpong = is_pingpong(target, option)?,
             "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),
             "warps" => match option.values[..] {
                 [m, n] if m.checked_mul(n).is_some_and(|warps| (1..=32).contains(&warps)) => schedule.warps = (m, n),
@@ -248,6 +265,17 @@ pub fn is_swapped(target: &Target, spec: &ScheduleSpec) -> Result<bool, Schedule
         )),
         (Some(flag), _) => Ok(flag),
         (None, _) => Err(ScheduleError::about("swapped", "`swapped` is true or false")),
+    }
+}
+
+fn is_pingpong(target: &Target, option: &ScheduleOption) -> Result<bool, ScheduleError> {
+    match (option.flag, target.pipeline) {
+        (Some(true), Pipeline::CommitGroups) => Err(ScheduleError::about(
+            "pingpong",
+            format!("consumers take turns, and {} has no warp roles -- leave the option out", target.name),
+        )),
+        (Some(flag), _) => Ok(flag),
+        (None, _) => Err(ScheduleError::about("pingpong", "`pingpong` is true or false")),
     }
 }
 
@@ -370,7 +398,10 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
             "warp roles are for kernels with a dot -- schedule this one for sm_80, which runs there too",
         ));
     }
-    let (warps_m, warps_n) = schedule.warps;
+    if schedule.pingpong {
+        check_turns(facts, schedule)?;
+    }
+    let (warps_m, warps_n) = schedule.tile_warps();
     let block = |axis: AxisId| schedule.blocks[axis.index()].unwrap_or(0);
     for dot in &facts.dots {
         let name = |axis: AxisId| nest.axis(axis).name.clone();
@@ -380,7 +411,8 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
                 dot.dtype.name()
             )));
         }
-        if warps_n != 1 || block(dot.m) != 16 * warps_m {
+        let twice = schedule.pingpong && block(dot.m) == 32 * warps_m;
+        if warps_n != 1 || (block(dot.m) != 16 * warps_m && !twice) {
             return Err(ScheduleError::about(
                 name(dot.m),
                 format!(
@@ -434,6 +466,25 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
         }
     }
     Ok(())
+}
+
+/// What it takes for two warpgroups to multiply in turn, each for tiles of its own.
+fn check_turns(facts: &Facts, schedule: &Schedule) -> Result<(), ScheduleError> {
+    let refused = |message: &str| Err(ScheduleError::about("pingpong", message));
+    match &facts.dots[..] {
+        _ if schedule.threads() != 2 * WARPGROUP => refused("two warpgroups take turns -- use consumers = 2"),
+        _ if schedule.resident > 1 => {
+            refused("a block that takes turns has a multiprocessor for itself -- use resident = 1")
+        }
+        _ if schedule.swapped => refused("products the other way round take no turns -- leave one of the options out"),
+        [DotFact { a: OperandSource::Computed { .. }, .. }]
+        | [DotFact { dtype: Dtype::Tf32, a: OperandSource::Tensor { major: Major::Mn, .. }, .. }] => {
+            refused("the left operand comes from registers, 64 rows at a time -- leave the option out")
+        }
+        [dot] if dot.loops.is_empty() => refused("a product that has no loop takes no turns -- leave the option out"),
+        [_] => Ok(()),
+        _ => refused("more than one product takes no turns -- leave the option out"),
+    }
 }
 
 /// Whether nobody but dots looks at the dot's operands once they are converted: the tensor cores take them from memory as they are.

@@ -21,6 +21,8 @@ pub fn registers_of(schedule: &Schedule) -> u32 {
     const OTHERS: u32 = 22;
     let most = registers(schedule.target);
     match schedule.target.pipeline {
+        // Their tiles are next to all that they hold.
+        Pipeline::WarpRoles if schedule.pingpong => schedule.role_registers().consumer - OTHERS,
         Pipeline::WarpRoles if schedule.resident == 1 => most.min(schedule.role_registers().consumer - OTHERS),
         _ => most,
     }

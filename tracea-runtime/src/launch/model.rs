@@ -350,7 +350,8 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         None if variant.takes_rows_in_turn() => BRINGING_SLICES,
         None => 0,
     };
-    Cycles { working: latency.max(work).saturating_add(beginning), joining: joining + weighing }
+    let apart = beginning + u64::from(variant.cost.ending);
+    Cycles { working: latency.max(work).saturating_add(apart), joining: joining + weighing }
 }
 
 /// [`Arg::RowsTogether`]: as many as have blocks for so many times what runs at a time, so that the last of them are short; but no more than

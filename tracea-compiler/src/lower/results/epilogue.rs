@@ -175,6 +175,7 @@ impl Lowering<'_> {
         })?;
         self.out.push(Stmt::Panels {
             count: panels.count,
+            beside: panels.beside,
             registers: self.registers_of(layout, &panels),
             body,
             dealt: None,
@@ -213,6 +214,10 @@ impl Lowering<'_> {
         layout: LayoutId,
         panels: &Panels,
     ) -> Option<Fetch> {
+        // Warpgroups that take turns would wait for each other's panels.
+        if self.schedule.pingpong {
+            return None;
+        }
         let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
         let (name, dtype) = (self.nest.tensor(*tensor).name.clone(), self.nest.tensor(*tensor).dtype);
         let shape = self.program.layout(layout).clone();

@@ -8,7 +8,7 @@ use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{Access, AccessForm, BulkStore, Domain, PanelSide, Premise, Stmt, StoreWay, VarId};
-use crate::schedule::{ScheduleError, layouts, panel};
+use crate::schedule::{ScheduleError, WARPGROUP, layouts, panel};
 
 /// Rows of a tile that a warpgroup has.
 const PANEL_ROWS: u32 = 64;
@@ -21,6 +21,8 @@ const PANEL_BYTES: u32 = PANEL_ROWS * 128;
 pub struct Panels {
     pub count: u32,
     pub side: PanelSide,
+    /// How many lie beside each other; those of a warpgroup's next 64 rows follow.
+    pub beside: u32,
     /// Of the tile's columns, what the last panel has where that is less than others have.
     pub last: Option<u32>,
     /// What each has at most.
@@ -29,10 +31,11 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// Panels side by side that so many columns of a tile make up.
-    fn of(columns: u32, each: u32, side: PanelSide, staging: SharedId) -> Panels {
+    /// Panels side by side that so many columns of a tile make up, as often as a warpgroup has 64 of its rows.
+    fn of(columns: u32, each: u32, times: u32, side: PanelSide, staging: SharedId) -> Panels {
         let last = Some(columns % each).filter(|last| *last > 0);
-        Panels { count: columns.div_ceil(each), side, last, each, staging }
+        let beside = columns.div_ceil(each);
+        Panels { count: times * beside, beside, side, last, each, staging }
     }
 
     /// Of a box that holds one.
@@ -132,14 +135,14 @@ impl Lowering<'_> {
             Ok(())
         })?;
         let registers = self.registers_of(layout, panels);
-        self.out.push(Stmt::Panels { count: panels.count, registers, body, dealt: None });
+        self.out.push(Stmt::Panels { count: panels.count, beside: panels.beside, registers, body, dealt: None });
         Ok(())
     }
 
     /// A panel's registers of each thread.
     pub fn registers_of(&self, layout: LayoutId, panels: &Panels) -> u32 {
         let shape = self.program.layout(layout);
-        shape.size() * panels.each / shape.cols
+        shape.size() * panels.beside / panels.count * panels.each / shape.cols
     }
 
     /// Few of a warp's threads lie along a row of a turned tile: where vectors would have to be cut, whole rows are put
@@ -178,8 +181,17 @@ impl Lowering<'_> {
     fn is_whole_warpgroups(&self, layout: LayoutId, dtype: Dtype) -> bool {
         let shape = self.program.layout(layout);
         let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return false };
-        let whole = shape.rows == 16 * warps_m && warps_m.is_multiple_of(4);
-        self.role == Role::Consumer && whole && dtype.bytes() >= 2
+        let whole = shape.rows.is_multiple_of(16 * warps_m) && warps_m.is_multiple_of(4);
+        // The panels of a warpgroup's next 64 rows begin where those of the first end.
+        let times = shape.rows / (16 * warps_m);
+        let even = times == 1 || shape.cols.is_multiple_of(panel(dtype));
+        self.role == Role::Consumer && whole && even && dtype.bytes() >= 2
+    }
+
+    /// How often a warpgroup has 64 of the tile's rows.
+    fn times_rows(&self, layout: LayoutId) -> u32 {
+        let shape = self.program.layout(layout);
+        shape.rows / (PANEL_ROWS * self.schedule.tile_threads() / WARPGROUP)
     }
 
     /// Shared memory for the panels of a result that is contiguous along the tile's columns.
@@ -188,24 +200,26 @@ impl Lowering<'_> {
         if !self.leaves_by_panels(layout, dtype) {
             return None;
         }
-        let staging = self.staging(layout, dtype, columns.div_ceil(each), (PANEL_ROWS, each));
-        Some(Panels::of(columns, each, PanelSide::Rows, staging))
+        let times = self.times_rows(layout);
+        let staging = self.staging(dtype, times * columns.div_ceil(each), (PANEL_ROWS, each));
+        Some(Panels::of(columns, each, times, PanelSide::Rows, staging))
     }
 
     /// The same for one that is contiguous along the tile's rows, all 64 of a warpgroup in each panel.
     fn transposed_panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
         let columns = self.program.layout(layout).cols;
-        if !self.is_whole_warpgroups(layout, dtype) || !columns.is_multiple_of(LEAST_COLUMNS) {
+        let whole = self.is_whole_warpgroups(layout, dtype) && self.times_rows(layout) == 1;
+        if !whole || !columns.is_multiple_of(LEAST_COLUMNS) {
             return None;
         }
         let each = columns.min(PANEL_BYTES / (PANEL_ROWS * dtype.bytes()));
-        let staging = self.staging(layout, dtype, columns.div_ceil(each), (each, PANEL_ROWS));
-        Some(Panels::of(columns, each, PanelSide::Columns, staging))
+        let staging = self.staging(dtype, columns.div_ceil(each), (each, PANEL_ROWS));
+        Some(Panels::of(columns, each, 1, PanelSide::Columns, staging))
     }
 
     /// Places for so many panels of this shape.
-    fn staging(&mut self, layout: LayoutId, dtype: Dtype, count: u32, (rows, cols): (u32, u32)) -> SharedId {
-        let warpgroups = self.program.layout(layout).rows / PANEL_ROWS;
+    fn staging(&mut self, dtype: Dtype, count: u32, (rows, cols): (u32, u32)) -> SharedId {
+        let warpgroups = self.schedule.threads() / WARPGROUP;
         let alike = |shared: &Shared| shared.sent && (shared.dtype, shared.rows, shared.cols) == (dtype, rows, cols);
         let staging = match self.program.shared.iter().position(alike) {
             Some(at) => SharedId(at as u32),

@@ -310,7 +310,7 @@ fn panels_take_turns() {
     let panel = || {
         let wait = by_tma(vec![Stmt::AwaitPanel { staging: PANELS }], Vec::new());
         let out = by_tma(vec![send_panel()], vec![store_panel()]);
-        Stmt::Panels { count: 2, registers: 4, body: vec![wait, write_panel(), out], dealt: None }
+        Stmt::Panels { count: 2, beside: 2, registers: 4, body: vec![wait, write_panel(), out], dealt: None }
     };
     let expected = "panels [by TMA [await] or else [], WARPGROUP, write, by TMA [FENCE] or else [], WARPGROUP, \
                     by TMA [send] or else [copy out]]";
@@ -320,7 +320,8 @@ fn panels_take_turns() {
 
 #[test]
 fn all_wait_once_before_the_panels_where_those_lie_over_another_buffer() {
-    let panels = Stmt::Panels { count: 2, registers: 4, body: vec![write_panel(), store_panel()], dealt: None };
+    let panels =
+        Stmt::Panels { count: 2, beside: 2, registers: 4, body: vec![write_panel(), store_panel()], dealt: None };
     let expected = "wait, BARRIER, dot, BARRIER, panels [WARPGROUP, write, WARPGROUP, copy out]";
     let body = vec![copy(A), Stmt::Wait(0), dot(A, A), panels];
     assert_eq!(placed([8192, 0], body), format!("copy a, {expected}"));

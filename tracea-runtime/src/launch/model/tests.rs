@@ -30,6 +30,7 @@ const WIDE: Variant = Variant {
     grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 256 }],
     cost: Cost {
         once: 1624,
+        ending: 0,
         resident: 1,
         steps: &[StepCost { latency: 1124, work: 1024, over: STEPS }],
         fetches: &[
@@ -52,6 +53,7 @@ const SMALL: Variant = Variant {
     grid: &[GridAxis { dims: &[0], block: 64 }, GridAxis { dims: &[1], block: 64 }],
     cost: Cost {
         once: 728,
+        ending: 0,
         resident: 2,
         steps: &[StepCost { latency: 440, work: 340, over: STEPS }],
         fetches: &[
@@ -194,11 +196,20 @@ fn pairs_that_fetch_for_each_other_are_for_what_l2_cannot_keep_up_with() {
     assert!(pairs > single, "33 rows of 16 tiles are 34 in pairs: five waves instead of four");
 }
 
+#[test]
+fn what_hides_all_ends_but_the_last_counts_that_once() {
+    let ending = Variant { cost: Cost { ending: 1500, ..WIDE.cost }, ..WIDE };
+    for sizes in [[128, 256, 64], [8192; 3]] {
+        assert_eq!(says(&ending, sizes, 0, false).cycles - says(&WIDE, sizes, 0, false).cycles, 1500);
+    }
+}
+
 const NARROW: Variant = Variant {
     shared_bytes: 112 << 10,
     grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 64 }],
     cost: Cost {
         once: 1112,
+        ending: 0,
         resident: 2,
         steps: &[StepCost { latency: 372, work: 272, over: STEPS }],
         fetches: &[WIDE.cost.fetches[0], Fetch { bytes: 64 * 64 * 2, ..WIDE.cost.fetches[1] }],
@@ -405,6 +416,7 @@ fn rows_are_walked_from_their_chunks_where_they_are_not_aligned() {
         grid: &[GridAxis { dims: &[0], block: 4 }],
         cost: Cost {
             once: 1500,
+            ending: 0,
             resident: 8,
             steps: &[StepCost { latency: 600, work: 64, over: STEPS }],
             fetches: &[],
@@ -436,6 +448,7 @@ fn warps_without_columns_of_the_last_step_leave_it_out() {
         grid: &[GridAxis { dims: &[0], block: 1 }],
         cost: Cost {
             once: 0,
+            ending: 0,
             resident: 4,
             steps: &[StepCost { latency: 900, work: 600, over: STEPS }],
             fetches: &[],
@@ -459,6 +472,7 @@ fn rows_are_taken_in_turn_where_a_block_has_some() {
         grid: &[GridAxis { dims: &[0], block: 1 }],
         cost: Cost {
             once: 2300,
+            ending: 0,
             resident: 4,
             steps: &[StepCost { latency: 900, work: 600, over: STEPS }],
             fetches: &[],
@@ -485,6 +499,7 @@ fn few_blocks_that_keep_rows_show_what_they_compute() {
         grid: &[GridAxis { dims: &[0], block: 1 }],
         cost: Cost {
             once: 2300,
+            ending: 0,
             resident: 8,
             steps: &[StepCost { latency: 1600, work: 900, over: STEPS }],
             fetches: &[],
@@ -511,6 +526,7 @@ fn fewer_bytes_at_a_time_are_sooner_written() {
         grid: &[GridAxis { dims: &[0], block: 1 }],
         cost: Cost {
             once: 500,
+            ending: 0,
             resident: 4,
             steps: &[StepCost { latency: 100, work: 64, over: STEPS }],
             fetches: &[],

@@ -1,0 +1,131 @@
+//! Tiles of one warpgroup each, multiplied in turn.
+//!
+//! ```text
+//! for unit {                             for unit {
+//!     locate                                 steps = …; unless it is my turn: the other one takes these steps
+//!     steps = …                    →         locate
+//!     for step { acc += a · b }              take the token; for step { acc += a · b }; pass the token
+//!     write the tile out                     write the tile out
+//! }                                      }
+//! ```
+//! So tensor cores multiply one warpgroup's tile while the other one's is on its way out, which many short sums have much of. The producer fills
+//! the rings for one unit after the other, as it does for warpgroups that share tiles. The token also keeps a warpgroup from waiting for a slot
+//! in a round that is not the next: barriers tell only whether a round is even.
+
+use crate::program::{IntText, PingPong, Program, Scope, Stmt};
+use crate::schedule::ScheduleError;
+
+/// Warpgroups that take turns.
+const WARPGROUPS: u32 = 2;
+
+/// Has the consumers' units be one warpgroup's or the other's.
+pub fn take_turns(program: &mut Program) -> Result<(), ScheduleError> {
+    let [counter] = &program.counters[..] else {
+        return Err(refused("operands come by more rings than one"));
+    };
+    let counter = counter.clone();
+    for stmt in &mut program.body {
+        if let Stmt::ForUnits(unit) = stmt {
+            take_turn(unit, &counter)?;
+        }
+    }
+    let last = program.body.iter().rposition(|stmt| matches!(stmt, Stmt::ForUnits(_))).map_or(0, |at| at + 1);
+    program.body.insert(last, Stmt::PingPong(PingPong::EndAtTurn, WARPGROUPS));
+    program.body.insert(0, Stmt::PingPong(PingPong::BeginTurns, WARPGROUPS));
+    Ok(())
+}
+
+fn take_turn(unit: &mut Vec<Stmt>, counter: &str) -> Result<(), ScheduleError> {
+    let loops: Vec<usize> = (0..unit.len()).filter(|at| matches!(unit[*at], Stmt::For { .. })).collect();
+    let [at] = loops[..] else { return Err(refused("there is more than one loop")) };
+    let Stmt::For { until: IntText::Name(steps), .. } = &unit[at] else {
+        return Err(refused("the loop has no number of steps"));
+    };
+    let counted = |stmt: &Stmt| matches!(stmt, Stmt::Let { name, .. } if name == steps);
+    let by = IntText::name(steps);
+    let known =
+        unit[..at].iter().position(counted).ok_or_else(|| refused("the loop's steps are not counted before it"))?;
+    unit.insert(at + 1, Stmt::PingPong(PingPong::Pass, WARPGROUPS));
+    unit.insert(at, Stmt::PingPong(PingPong::Take, WARPGROUPS));
+    let steps = unit.remove(known);
+    unit.splice(0..0, [steps, Stmt::LeaveToOther { counter: counter.to_string(), by }]);
+    Ok(())
+}
+
+/// Warpgroups that have tiles of their own do not come to a barrier of all threads together, and pass nothing through what they all share.
+pub fn check(program: &Program) -> Result<(), ScheduleError> {
+    fn meets(stmt: &Stmt) -> bool {
+        matches!(stmt, Stmt::Barrier(Scope::Tile)) || stmt.bodies().into_iter().flatten().any(meets)
+    }
+    let (_, scratch_bytes) = program.scratch;
+    match scratch_bytes > 0 || program.body.iter().any(meets) {
+        true => Err(refused("all consumers put something together")),
+        false => Ok(()),
+    }
+}
+
+fn refused(why: &str) -> ScheduleError {
+    ScheduleError::about("pingpong", format!("warpgroups take no turns where {why} -- leave the option out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{cuda, gemm, lines, lowered, program};
+    use quote::quote;
+
+    #[test]
+    fn the_other_ones_steps_are_counted_and_the_token_goes_round_the_loop() {
+        let all =
+            lines(&program(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2, pingpong = true))));
+        let consumers = all.iter().position(|line| line.starts_with("consumers")).expect("consumers");
+        let lines = &all[consumers..];
+        let at = |start: &str| {
+            let found = lines.iter().position(|line| line.trim_start().starts_with(start));
+            found.unwrap_or_else(|| panic!("{start}: {lines:#?}"))
+        };
+        let order = [
+            "ping-pong: BeginTurns",
+            "unless",
+            "locate",
+            "ping-pong: Take",
+            "for step",
+            "dot ",
+            "ping-pong: Pass",
+            "ping-pong: EndAtTurn",
+        ];
+        let places = order.map(at);
+        assert!(places.is_sorted(), "{places:?} {lines:#?}");
+    }
+
+    #[test]
+    fn a_slot_is_free_when_one_warpgroup_has_released_it() {
+        let text = cuda(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2, pingpong = true)));
+        for line in [
+            "#define TRACEA_TILES_APART",
+            "constexpr int TILE_THREADS = 128;",
+            "using IJTile = Mma16816<BLOCK_I, BLOCK_J, 4, 1, 64>;",
+            "mbarrier_init(a_ready_empty + stage, TILE_THREADS / 32);",
+            "if (visited++ % 2 != own_turn) { k_count += steps; continue; }",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_takes_no_turns_is_refused() {
+        let why = |schedule| {
+            let error = lowered(gemm(schedule)).expect_err("no turns");
+            assert_eq!(error.option.as_deref(), Some("pingpong"));
+            error.message
+        };
+        assert!(
+            why(quote!(sm_90a, i = 64, j = 128, k = 64, stages = 4, consumers = 1, pingpong = true))
+                .contains("consumers = 2")
+        );
+        assert!(
+            why(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 3, resident = 2, pingpong = true))
+                .contains("resident = 1")
+        );
+        assert!(why(quote!(sm_80, i = 128, j = 128, k = 32, pingpong = true)).contains("no warp roles"));
+    }
+}
