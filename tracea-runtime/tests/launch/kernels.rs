@@ -102,14 +102,19 @@ extern \"C\" __global__ void __launch_bounds__(128) scaled(const float* x, float
     const int other = 1 - cluster_rank();
     const int theirs = (blockIdx.x / 2 * 2 + other) * 128 + threadIdx.x;
     float* const slot = reinterpret_cast<float*>(tile) + threadIdx.x;
+    const auto meet = [] {
+        asm volatile(\"barrier.cluster.arrive.release.aligned;\\nbarrier.cluster.wait.acquire.aligned;\" ::: \"memory\");
+    };
     if (theirs < n) *slot = x[theirs];
-    cluster_sync();
+    __syncwarp();
+    meet();
     float mine;
     const unsigned from = cluster_address(reinterpret_cast<float*>(tile) + threadIdx.x, other);
     asm volatile(\"ld.shared::cluster.f32 %0, [%1];\" : \"=f\"(mine) : \"r\"(from) : \"memory\");
     const int i = blockIdx.x * 128 + threadIdx.x;
     if (i < n) y[i] = scale * mine;
-    cluster_sync();
+    __syncwarp();
+    meet();
 }
 ";
 
