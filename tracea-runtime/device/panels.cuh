@@ -19,14 +19,20 @@
 
 namespace tracea {
 
-// The first of the rows of the tile that are this warpgroup's.
-__device__ __forceinline__ int panel_row() {
+// Where a panel lies of which so many lie beside each other: its place among these, the first row of its warpgroup, and of its warp. No division
+// stands where it is not needed: the assembler arranges even code differently from which it has vanished, and spills.
 #ifdef TRACEA_TILES_APART
-    return 0;
+__device__ __forceinline__ int column_of_panel(int panel, int beside) { return panel % beside; }
+__device__ __forceinline__ int row_of_panel(int panel, int beside, int) { return panel / beside * 64; }
+__device__ __forceinline__ int first_row_of_warp(int panel, int beside) { return panel / beside * 64 + warp_index() * 16; }
 #else
-    return static_cast<int>(threadIdx.x) / 128 * 64;
+__device__ __forceinline__ int column_of_panel(int panel, int) { return panel; }
+__device__ __forceinline__ int row_of_panel(int, int, int thread) { return thread / 128 * 64; }
+__device__ __forceinline__ int first_row_of_warp(int, int) { return warp_index() * 16; }
 #endif
-}
+
+// The first of the tile's rows that are this warpgroup's.
+__device__ __forceinline__ int panel_row() { return row_of_panel(0, 1, static_cast<int>(threadIdx.x)); }
 
 // Panels of so many of a thread's registers, beside each other in 64 rows.
 template <class L, int REGISTERS>
@@ -119,8 +125,8 @@ template <class L, int ALIGN, int REGISTERS, class E, class Rows>
 __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows source, int valid_cols) {
     using T = pointee<decltype(source(0).pointer)>;
     constexpr int element_bytes = static_cast<int>(sizeof(T)), pair = 2 * element_bytes, beside = panels_beside<L, REGISTERS>();
-    const int lane = thread_index_anew() % 32, row = panel / beside * 64 + warp_index() * 16 + lane / 4;
-    const int col = panel % beside * (2 * REGISTERS) + lane % 4 * 2;
+    const int lane = thread_index_anew() % 32, row = first_row_of_warp(panel, beside) + lane / 4;
+    const int col = column_of_panel(panel, beside) * (2 * REGISTERS) + lane % 4 * 2;
     const RowSource<T> rows[2] = {source(row), source(row + 8)};
     const int left = valid_cols - col;
     // An edge cuts no pair unless strides are unusual.
@@ -145,8 +151,8 @@ __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows sour
 template <class L, int REGISTERS, class E, class Elements>
 __device__ __forceinline__ void load_panel_elements(E (&x)[L::size], int panel, Elements source) {
     constexpr int beside = panels_beside<L, REGISTERS>();
-    const int lane = thread_index_anew() % 32, row = panel / beside * 64 + warp_index() * 16 + lane / 4;
-    const int col = panel % beside * (2 * REGISTERS) + lane % 4 * 2;
+    const int lane = thread_index_anew() % 32, row = first_row_of_warp(panel, beside) + lane / 4;
+    const int col = column_of_panel(panel, beside) * (2 * REGISTERS) + lane % 4 * 2;
 #pragma unroll
     for (int r = 0; r < REGISTERS; ++r) {
         if (panel * REGISTERS + r >= L::size) break;
@@ -165,8 +171,7 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
     using T = typename Panel::element;
     // Threads that write have many addresses to compute, none of which may be kept in registers through a main loop.
     constexpr int elements = Panel::rows * Panel::cols, beside = (COLS + Panel::cols - 1) / Panel::cols;
-    const int index = thread_index_anew(), group = index / 128, first = panel % beside * Panel::cols;
-    const int first_row = panel_row() + panel / beside * 64;
+    const int index = thread_index_anew(), group = index / 128, first = column_of_panel(panel, beside) * Panel::cols;
     const T* const now = panels + (group * PLACES + panel % PLACES) * elements;
     const int back = ((panel + PLACES - 1) % PLACES - panel % PLACES) * elements;
     constexpr int batch = ALIGN >= 16 ? 2 : BATCH;
@@ -177,14 +182,14 @@ __device__ __forceinline__ void store_panel(const typename Panel::element* panel
         store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
             index % 128, 0, Panel::cols, valid_cols - first,
             [&](int row) {
-                const auto at = target(first_row + row);
+                const auto at = target(row_of_panel(panel, beside, index) + row);
                 return RowTarget<T>{at.pointer + first, at.valid};
             },
             [&](int row, int col) { return now + Panel::offset(row, min(max(col, 0), last_chunk)); });
         return;
     }
     store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
-        index % 128, first, COLS, valid_cols, [&](int row) { return target(first_row + row); },
+        index % 128, first, COLS, valid_cols, [&](int row) { return target(row_of_panel(panel, beside, index) + row); },
         [&](int row, int col) { return now + (col < first ? back : 0) + Panel::offset(row, col & (Panel::cols - 1)); });
 }
 
