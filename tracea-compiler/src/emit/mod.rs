@@ -24,8 +24,8 @@ use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{
-    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, PingPong, Program, Scalar,
-    Scope, Stmt, VarId,
+    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, Program, Scalar, Scope, Stmt,
+    VarId,
 };
 pub use launch::launch_plan;
 use writer::Writer;
@@ -254,24 +254,13 @@ impl<'a> Emitter<'a> {
             }
             Stmt::ForUnits(body) => self.for_units(body),
             Stmt::Ahead { turns, body } => self.ahead(*turns, body),
-            Stmt::LeaveToOther { counter, by } => {
-                let by = self.int_text(by);
-                self.out.line(format!("if (visited++ % 2 != own_turn) {{ {counter} += {by}; continue; }}"));
-            }
+            Stmt::LeaveToOther { counter, by } => self.leave_to_other(counter, by),
             Stmt::TakeUnit => self.take_unit(),
             Stmt::Locate => self.locate(),
-            Stmt::Barrier(_)
-            | Stmt::Fence
-            | Stmt::AwaitEarly
-            | Stmt::AwaitPanel { .. }
-            | Stmt::FinishStores
-            | Stmt::PingPong(..) => {
-                self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call));
-                if matches!(stmt, Stmt::PingPong(PingPong::BeginTurns, _)) {
-                    self.out.line("const int own_turn = warpgroup_index();");
-                    self.out.line("int visited = 0;");
-                }
+            Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitEarly | Stmt::AwaitPanel { .. } | Stmt::FinishStores => {
+                self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
             }
+            Stmt::PingPong(step, warpgroups) => self.ping_pong(*step, *warpgroups),
             Stmt::Dot(dot) => {
                 let target = self.program.var(dot.target);
                 let Domain::Tile(layout) = target.domain else { return };
@@ -537,16 +526,6 @@ impl<'a> Emitter<'a> {
             Stmt::AwaitPanel { .. } => return Some(self.await_panel()),
             Stmt::AwaitEarly => "await_early_cols();",
             Stmt::FinishStores => "finish_panels();",
-            Stmt::PingPong(step, warpgroups) => {
-                let call = |function| Some(format!("pingpong_{function}<{warpgroups}>();"));
-                return match step {
-                    PingPong::Begin | PingPong::BeginTurns => call("begin"),
-                    PingPong::End => call("end"),
-                    PingPong::EndAtTurn => Some(format!("pingpong_end_at<{warpgroups}>(visited % {warpgroups});")),
-                    PingPong::Take => call("take"),
-                    PingPong::Pass => call("pass"),
-                };
-            }
             _ => return None,
         };
         Some(call.into())

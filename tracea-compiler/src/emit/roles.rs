@@ -2,7 +2,9 @@
 
 use super::int_text::sum;
 use super::{Emitter, tile_name};
-use crate::program::{BulkCopy, BulkForm, IntText, Param, ParamType, Producer, Queue, RoleRegisters, Turn, Units};
+use crate::program::{
+    BulkCopy, BulkForm, IntText, Param, ParamType, PingPong, Producer, Queue, RoleRegisters, Turn, Units,
+};
 
 impl Emitter<'_> {
     /// Barriers ready, then each role's own statements.
@@ -147,6 +149,25 @@ impl Emitter<'_> {
     pub(super) fn acquire(&mut self, turn: &Turn) {
         let (empty, phase) = (self.barrier(turn, "empty"), self.factor(&turn.phase));
         self.out.line(format!("mbarrier_wait({empty}, {phase} ^ 1);"));
+    }
+
+    pub(super) fn ping_pong(&mut self, step: PingPong, warpgroups: u32) {
+        self.out.line(match step {
+            PingPong::Begin | PingPong::BeginTurns => format!("pingpong_begin<{warpgroups}>();"),
+            PingPong::End => format!("pingpong_end<{warpgroups}>();"),
+            PingPong::EndAtTurn => format!("pingpong_end_at<{warpgroups}>(visited % {warpgroups});"),
+            PingPong::Take => format!("pingpong_take<{warpgroups}>();"),
+            PingPong::Pass => format!("pingpong_pass<{warpgroups}>();"),
+        });
+        if step == PingPong::BeginTurns {
+            self.out.line("const int own_turn = warpgroup_index();");
+            self.out.line("int visited = 0;");
+        }
+    }
+
+    pub(super) fn leave_to_other(&mut self, counter: &str, by: &IntText) {
+        let by = self.int_text(by);
+        self.out.line(format!("if (visited++ % 2 != own_turn) {{ {counter} += {by}; continue; }}"));
     }
 
     /// One thread asks TMA for the tiles; they complete on the barrier by their bytes.
