@@ -4,12 +4,14 @@ The method is that of Tracea's own timing: as many runs after as long a warm-up,
 flushed L2 cache and between two events, and the median of them.
 """
 
+import math
 import statistics
 import subprocess
+import time
 
 import torch
 
-WARM_UP, RUNS = 3, 30
+WARM_UP, WARM_UP_S, RUNS = 3, 0.1, 30
 # Longer than the host needs to fill the queue: about 10 ms.
 HEAD_START_CYCLES = 20_000_000
 
@@ -17,19 +19,30 @@ HEAD_START_CYCLES = 20_000_000
 def milliseconds(run):
     run()  # Compiles and tunes what it must.
     flush = torch.empty(torch.cuda.get_device_properties("cuda").L2_cache_size // 2, device="cuda", dtype=torch.int32)
-    events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(WARM_UP + RUNS)]
-    torch.cuda.synchronize()
-    # The device waits while the host enqueues all runs: Python's time is not the peer's.
-    torch.cuda._sleep(HEAD_START_CYCLES)
-    for start, end in events:
+
+    def timed():
         # Written, then read: the cache is cold, and has no lines left that must be written back.
         flush.zero_()
         flush.max()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         run()
         end.record()
+        return start, end
+
+    def seconds():
+        begin = time.perf_counter()
+        timed()
+        torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
     torch.cuda.synchronize()
-    return statistics.median(start.elapsed_time(end) for start, end in events[WARM_UP:])
+    warm_up = math.ceil(WARM_UP_S / min(seconds() for _ in range(WARM_UP)))
+    # The device waits while the host enqueues the first runs, and stays behind it: Python's time is not the peer's.
+    torch.cuda._sleep(HEAD_START_CYCLES)
+    events = [timed() for _ in range(warm_up + RUNS)][warm_up:]
+    torch.cuda.synchronize()
+    return statistics.median(start.elapsed_time(end) for start, end in events)
 
 
 def copy(moved):

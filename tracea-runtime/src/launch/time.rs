@@ -14,7 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 30;
+/// Before those that count: so many, and so long that clocks have sunk as far as the kernel's power makes them, which takes large products of f16
+/// about 50 ms.
 const WARM_UP: usize = 3;
+const WARM_UP_TIME: Duration = Duration::from_millis(100);
 /// On the CPU a slow kernel is run less often than asked, at least three times, once this much time has gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -37,7 +40,7 @@ pub enum Clock {
 }
 
 impl Launch<'_> {
-    /// Runs the kernel 30 times after a warm-up. Outputs that it also reads are put back afterwards.
+    /// Runs the kernel 30 times after a warm-up of 0.1 s. Outputs that it also reads are put back afterwards.
     pub fn time(&self) -> Result<Timing> {
         self.time_with(RUNS)
     }
@@ -47,9 +50,7 @@ impl Launch<'_> {
         let updated = self.updated()?;
         let timing = match checks.device.cuda_parts() {
             Some((gpu, stream)) => Timer::new(gpu, stream).and_then(|timer| {
-                for _ in 0..WARM_UP {
-                    timer.time(self, &checks)?;
-                }
+                timer.warm_up(self, &checks)?;
                 let times = (0..runs.max(1)).map(|_| timer.time(self, &checks)).collect::<Result<Vec<f64>>>()?;
                 let timing = Timing::of(times, Clock::Events);
                 self.timed.remember(self.variant(gpu, &checks, self.may_copy)?.variant, timing);
@@ -149,6 +150,16 @@ struct Timer<'d> {
 impl<'d> Timer<'d> {
     fn new(gpu: &'static Gpu, stream: &'d Arc<CudaStream>) -> Result<Timer<'d>> {
         Ok(Timer { gpu, stream, flush: Flush::new(gpu, stream)?, watch: Stopwatch::new(gpu)? })
+    }
+
+    fn warm_up(&self, launch: &Launch<'_>, checks: &Checks<'_>) -> Result<()> {
+        let begin = Instant::now();
+        let mut runs = 0;
+        while runs < WARM_UP || begin.elapsed() < WARM_UP_TIME {
+            self.time(launch, checks)?;
+            runs += 1;
+        }
+        Ok(())
     }
 
     /// One launch, in milliseconds.
