@@ -49,8 +49,21 @@ __device__ __forceinline__ typename Panel::element* own_panel(typename Panel::el
     return panels + (static_cast<int>(threadIdx.x) / 128 * PLACES + panel % PLACES) * (Panel::rows * Panel::cols);
 }
 
-// One thread of the warpgroup asks TMA for stores, and waits for them.
+// One thread of the warpgroup asks TMA for copies, and waits for stores.
 __device__ __forceinline__ bool sends_panels() { return threadIdx.x % 128 == 0; }
+
+// Asks TMA for a panel that the warpgroup takes in, its so-manieth, to the place that comes next.
+template <class Panel, int PLACES, class... At>
+__device__ __forceinline__ void fetch_own_panel(typename Panel::element* panels, Barrier* came, int count, const TensorMap& map, At... at) {
+    Barrier* const barrier = came + (static_cast<int>(threadIdx.x) / 128 * PLACES + count % PLACES);
+    mbarrier_arrive_expect_tx(barrier, Panel::bytes);
+    tma_load(own_panel<Panel, PLACES>(panels, count), map, barrier, at...);
+}
+
+template <int PLACES>
+__device__ __forceinline__ void await_own_panel(Barrier* came, int count) {
+    mbarrier_wait(came + (static_cast<int>(threadIdx.x) / 128 * PLACES + count % PLACES), count / PLACES % 2);
+}
 
 // Until TMA has read what lay in this panel's place: the first may be on its way since the last tile, the others since the one
 // before the last.
@@ -101,12 +114,12 @@ __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, ty
     }
 }
 
-// A panel of all the tile's rows in shared memory → its registers, converted.
+// A panel of all the tile's rows in shared memory, or of the warpgroup's 64 → its registers, converted.
 template <class L, class Panel, class E>
 __device__ __forceinline__ void read_panel(E (&x)[L::size], int panel, const typename Panel::element* from) {
-    static_assert(L::row_blocks == 1 && L::warps_n == 1 && Panel::rows == L::rows, "a warp holds 16 whole rows");
     using T = typename Panel::element;
     constexpr int pair = 2 * static_cast<int>(sizeof(T)), registers = Panel::cols / 2;
+    static_assert(panels_beside<L, registers>() > 0 && Panel::rows == L::rows / L::row_blocks, "a warp holds 16 of its rows");
     const int first = warp_index() * 16;
     const PanelFragment fragment{lane_index()};
 #pragma unroll

@@ -4,16 +4,56 @@ use super::access::LambdaParams;
 use super::int_text::sum;
 use super::{Emitter, tile_name};
 use crate::program::shared::SharedId;
-use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, PanelSide, VarId};
-use crate::schedule::panel;
+use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, OwnId, OwnPanels, PanelSide, VarId};
+use crate::schedule::{WARPGROUP, panel};
 
 impl Emitter<'_> {
     pub(super) fn read_panel(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
         let (target, shared) = (self.program.var(target), self.program.shared(shared));
         let Domain::Tile(layout) = target.domain else { return };
         let (layout, buffer) = (&self.program.layout(layout).name, tile_name(&shared.name));
-        let from = self.slot(&shared.name, Some(slot), shared);
+        let from = match shared.private {
+            true => {
+                let places = shared.stages / (self.program.threads / WARPGROUP);
+                format!("own_panel<{buffer}, {places}>({}, {})", shared.name, self.int_text(slot))
+            }
+            false => self.slot(&shared.name, Some(slot), shared),
+        };
         self.out.line(format!("read_panel<{layout}, {buffer}>({}, panel, {from});", target.name));
+    }
+
+    /// Coordinates go innermost first, as PTX has them.
+    pub(super) fn fetch_own(&mut self, own: OwnId, first: bool) {
+        let OwnPanels { name, counter, shared, places, panels, beside, map, at, row_at } = self.program.own(own);
+        let shared = self.program.shared(*shared);
+        let (panel, ahead) = match first {
+            true => ("panel".to_string(), "panel".to_string()),
+            false => (format!("(panel + {places})"), places.to_string()),
+        };
+        let last = at.len() - 1;
+        let coordinate = |(axis, at): (usize, &IntText)| match axis {
+            axis if axis == last => sum(self.int_text(at), &format!("{panel} % {beside} * {}", shared.cols)),
+            axis if axis == *row_at => sum(self.int_text(at), &format!("{panel} / {beside} * {}", shared.rows)),
+            _ => self.int_text(at),
+        };
+        let coordinates: Vec<String> = at.iter().enumerate().rev().map(coordinate).collect();
+        let fetch = format!(
+            "fetch_own_panel<{}, {places}>({}, {name}, {counter} + {ahead}, {map}, {});",
+            tile_name(&shared.name),
+            shared.name,
+            coordinates.join(", ")
+        );
+        match first {
+            true => {
+                self.out.line("if (sends_panels()) {");
+                self.out.indent();
+                self.out.line("#pragma unroll");
+                self.out.line(format!("for (int panel = 0; panel < {}; ++panel) {fetch}", places.min(panels)));
+                self.out.dedent();
+                self.out.line("}");
+            }
+            false => self.out.line(format!("if (panel + {places} < {panels} && sends_panels()) {fetch}")),
+        }
     }
 
     pub(super) fn read_tile(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
@@ -114,6 +154,6 @@ impl Emitter<'_> {
     }
 
     fn places(&self, staging: SharedId) -> u32 {
-        self.program.shared(staging).stages / (self.program.threads / 128)
+        self.program.shared(staging).stages / (self.program.threads / WARPGROUP)
     }
 }

@@ -3,8 +3,9 @@
 use super::int_text::sum;
 use super::{Emitter, tile_name};
 use crate::program::{
-    BulkCopy, BulkForm, IntText, Param, ParamType, PingPong, Producer, Queue, RoleRegisters, Turn, Units,
+    BulkCopy, BulkForm, IntText, OwnPanels, Param, ParamType, PingPong, Producer, Queue, RoleRegisters, Turn, Units,
 };
+use crate::schedule::WARPGROUP;
 
 impl Emitter<'_> {
     /// Barriers ready, then each role's own statements.
@@ -19,6 +20,10 @@ impl Emitter<'_> {
                 ));
                 offset += 8 * ring.stages;
             }
+        }
+        for own in &program.own {
+            self.out.line(format!("Barrier* const {} = reinterpret_cast<Barrier*>(shared + {offset});", own.name));
+            offset += 8 * own.places * program.threads / WARPGROUP;
         }
         let queue = if let Units::Queue(queue) = &program.units { Some(queue) } else { None };
         if let Some(Queue { name, offset, .. }) = queue {
@@ -49,6 +54,10 @@ impl Emitter<'_> {
             self.out.line(format!("mbarrier_init({name}_empty + stage, {releases});"));
             self.out.dedent();
             self.out.line("}");
+        }
+        for OwnPanels { name, places, .. } in &program.own {
+            let places = places * program.threads / WARPGROUP;
+            self.out.line(format!("for (int place = 0; place < {places}; ++place) mbarrier_init({name} + place, 1);"));
         }
         if let Some(Queue { name, .. }) = queue {
             let producers = match producer.alone {
@@ -95,6 +104,9 @@ impl Emitter<'_> {
         self.out.indent();
         self.prefetch("threadIdx.x == 0", &stores);
         self.out.line(format!("setmaxnreg_inc<{}>();", registers(|of| of.consumer)));
+        for OwnPanels { counter, .. } in &program.own {
+            self.out.line(format!("int {counter} = 0;"));
+        }
         self.stmts(&program.body);
         self.out.dedent();
         self.out.line("}");

@@ -59,6 +59,13 @@ pub struct Boxes<'i> {
     cols: AxisId,
 }
 
+impl Boxes<'_> {
+    /// The axis of the map's along which rows run.
+    pub fn row_at(&self) -> usize {
+        self.row_at
+    }
+}
+
 impl<'n> Lowering<'n> {
     /// What it takes for TMA to copy all of the group's operands; nothing where it cannot.
     pub fn bulk_premises(&self, group: &Group) -> Option<Vec<Premise>> {

@@ -45,6 +45,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         rings: Vec::new(),
         conditions: Vec::new(),
         pingpong: None,
+        own: Vec::new(),
         counters: Vec::new(),
         names: program::Names {
             tensors: names.tensors().to_vec(),
@@ -217,6 +218,7 @@ pub fn prune(nest: &Nest, program: &mut Program) {
     }
     used.stmts(&program.body);
     program.producer.iter().for_each(|producer| used.stmts(&producer.body));
+    program.own.iter().flat_map(|own| &own.at).for_each(|at| used.text(at));
     used.dims.extend(program.narrow.iter().map(|narrow| narrow.dim.index()));
     used.dims.extend(program.short.iter().map(|short| short.dim.index()));
     let flats: Vec<String> = used.names.iter().cloned().collect();
@@ -312,6 +314,8 @@ impl<'a> Used<'a> {
                 | Stmt::AwaitPanel { .. }
                 | Stmt::WritePanel { .. }
                 | Stmt::ReadPanel { .. }
+                | Stmt::AwaitOwn(_)
+                | Stmt::FetchOwn { .. }
                 | Stmt::ReadTile { .. }
                 | Stmt::WaitFull(_)
                 | Stmt::Release(_)

@@ -12,6 +12,8 @@ pub enum Effect {
     Read(SharedId),
     /// By the asynchronous proxy.
     AsyncRead(SharedId),
+    /// TMA writes what it was asked for, of which threads are told.
+    Fill(SharedId),
     /// Each thread writes and reads its own elements, in no order with others, or each warpgroup does.
     Private(SharedId),
 }
@@ -19,7 +21,12 @@ pub enum Effect {
 impl Effect {
     pub fn shared(self) -> SharedId {
         match self {
-            Effect::Copy(id) | Effect::Write(id) | Effect::Read(id) | Effect::AsyncRead(id) | Effect::Private(id) => id,
+            Effect::Copy(id)
+            | Effect::Write(id)
+            | Effect::Read(id)
+            | Effect::AsyncRead(id)
+            | Effect::Fill(id)
+            | Effect::Private(id) => id,
         }
     }
 }
@@ -33,6 +40,7 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
         // Of the threads that write next, one knows that TMA has read.
         Stmt::AwaitPanel { staging } | Stmt::StorePanel { staging, .. } => vec![Effect::Read(*staging)],
         Stmt::ReadPanel { shared, .. } | Stmt::ReadTile { shared, .. } => vec![Effect::Read(*shared)],
+        Stmt::FetchOwn { shared, .. } => vec![Effect::Fill(*shared)],
         Stmt::SendPanel { staging, .. } => vec![Effect::AsyncRead(*staging)],
         Stmt::Keep { kept: Kept::Slot { stream, .. }, .. }
         | Stmt::Load { kept: Some(Kept::Slot { stream, .. }), .. } => {

@@ -31,7 +31,7 @@ pub use expr::{Expr, When};
 pub use int_text::{Divisor, IntText};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId};
-pub use roles::{Alone, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
+pub use roles::{Alone, OwnId, OwnPanels, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
 use shared::{Shared, SharedId};
 pub use split::{Left, Part, Rejoin, Relative, Split, WholeTiles};
 pub use stmt::{Along, Identity, PanelSide, Scope, Stmt, StoreWay};
@@ -57,6 +57,8 @@ pub struct Program {
     /// Where copying has threads of its own.
     pub producer: Option<Producer>,
     pub rings: Vec<Ring>,
+    /// What warpgroups fetch for themselves.
+    pub own: Vec<OwnPanels>,
     /// Constants of the source that say where TMA may copy.
     pub conditions: Vec<Condition>,
     /// Where consumers take turns: how many warpgroups.
@@ -239,6 +241,9 @@ impl Program {
     }
     pub fn ring(&self, id: RingId) -> &Ring {
         &self.rings[id.0 as usize]
+    }
+    pub fn own(&self, id: OwnId) -> &OwnPanels {
+        &self.own[id.0 as usize]
     }
     pub fn shared(&self, id: SharedId) -> &Shared {
         &self.shared[id.0 as usize]

@@ -229,7 +229,7 @@ impl Pass<'_> {
     fn orders(&self, scope: Scope, id: SharedId) -> bool {
         match scope {
             Scope::Warp => false,
-            Scope::Warpgroup => self.program.shared(id).sent,
+            Scope::Warpgroup => self.program.shared(id).is_warpgroups_own(),
             Scope::Tile => true,
         }
     }
@@ -258,6 +258,7 @@ impl Pass<'_> {
             // The slot that a copy fills was read before the ring's last barrier, unless reads are still busy.
             Effect::Copy(id) => busy(id).max(self.conflict_with_others(&state.dirty, id)),
             Effect::Write(id) => busy(id).max(dirty(id)),
+            Effect::Fill(id) => busy(id),
             Effect::Read(id) | Effect::AsyncRead(id) => dirty(id),
             Effect::Private(_) => None,
         };
@@ -266,7 +267,8 @@ impl Pass<'_> {
 
     /// Whom a barrier must hold up before the buffer's bytes are accessed, where they belong to one of the set.
     fn conflict(&self, set: &BTreeSet<SharedId>, id: SharedId) -> Option<Scope> {
-        let own = set.contains(&id).then(|| if self.program.shared(id).sent { Scope::Warpgroup } else { Scope::Tile });
+        let scope = || if self.program.shared(id).is_warpgroups_own() { Scope::Warpgroup } else { Scope::Tile };
+        let own = set.contains(&id).then(scope);
         own.max(self.conflict_with_others(set, id))
     }
 
@@ -314,7 +316,7 @@ impl Pass<'_> {
             Effect::AsyncRead(id) => {
                 state.busy.insert(id);
             }
-            Effect::Private(_) => {}
+            Effect::Fill(_) | Effect::Private(_) => {}
         }
     }
 }

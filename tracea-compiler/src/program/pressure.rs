@@ -235,6 +235,8 @@ impl Values<'_> {
         }
         let fragments = match stmt {
             Stmt::Dot(dot) => fragments(self.program, dot),
+            // Read where it is wanted, when all else of the panel has been worked out.
+            Stmt::ReadPanel { shared, .. } if self.program.shared(*shared).is_warpgroups_own() => 0,
             Stmt::ReadPanel { .. } => self.beside_panels,
             Stmt::Load { kept: Some(Kept::Early { .. }), .. } => 0,
             Stmt::Load { target, .. } if self.parts.contains_key(target) => self.beside_panels,

@@ -190,6 +190,10 @@ impl Program {
                 Stmt::ReadPanel { target, shared, .. } => {
                     write!(f, "read {} <- {}", self.var(*target).name, self.shared(*shared).name)?
                 }
+                Stmt::FetchOwn { own, first, .. } => {
+                    write!(f, "fetch {} of own {}", if *first { "first" } else { "next" }, self.own(*own).name)?
+                }
+                Stmt::AwaitOwn(own) => write!(f, "await own {}", self.own(*own).name)?,
                 Stmt::AwaitPanel { staging } => write!(f, "await {}", self.shared(*staging).name)?,
                 Stmt::WritePanel { value, staging, side } => {
                     let word = match side {

@@ -54,6 +54,29 @@ pub struct Turn {
     pub buffers: Vec<SharedId>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OwnId(pub u32);
+
+/// Panels of a tensor that each warpgroup asks TMA for by itself, to places of its own: the first ones of its tile, and the next one each time
+/// it has read one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnPanels {
+    pub name: String,
+    /// What counts those that a warpgroup has read.
+    pub counter: String,
+    pub shared: SharedId,
+    /// Of each warpgroup.
+    pub places: u32,
+    /// Of a tile.
+    pub panels: u32,
+    /// How many lie beside each other; those of a warpgroup's next 64 rows follow.
+    pub beside: u32,
+    /// The parameter that describes the tensor, where the tile begins, for each of the tensor's axes, and along which of these its rows lie.
+    pub map: String,
+    pub at: Vec<IntText>,
+    pub row_at: usize,
+}
+
 /// What a warpgroup does with the token that goes round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PingPong {

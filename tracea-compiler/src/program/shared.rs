@@ -6,6 +6,7 @@
 use super::effects::effects;
 use super::{Program, Queue, Stmt, Units};
 use crate::nest::Dtype;
+use crate::schedule::WARPGROUP;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SharedId(pub u32);
@@ -56,6 +57,10 @@ impl Shared {
     }
     pub fn tile_bytes(&self) -> u32 {
         self.rows * self.cols * self.dtype.bytes()
+    }
+    /// Whether each warpgroup has stages that no other one touches.
+    pub fn is_warpgroups_own(&self) -> bool {
+        self.sent || self.private
     }
     /// Elements from one stage to the next.
     pub fn pitch_elements(&self) -> u32 {
@@ -115,7 +120,9 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     }
     program.scratch = (total, scratch_bytes);
     program.barriers_offset = (total + scratch_bytes).next_multiple_of(8);
-    let barriers: u32 = program.rings.iter().map(|ring| 2 * ring.stages * 8).sum();
+    let of_rings: u32 = program.rings.iter().map(|ring| 2 * ring.stages).sum();
+    let of_own: u32 = program.own.iter().map(|own| own.places * program.threads / WARPGROUP).sum();
+    let barriers = (of_rings + of_own) * 8;
     program.shared_bytes = if barriers > 0 { program.barriers_offset + barriers } else { total + scratch_bytes };
     if let Units::Queue(queue) = &mut program.units {
         queue.offset = program.shared_bytes.next_multiple_of(8);

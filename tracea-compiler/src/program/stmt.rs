@@ -3,7 +3,8 @@
 use super::layout::LayoutId;
 use super::shared::SharedId;
 use super::{
-    Access, BulkCopy, BulkStore, ConditionId, Copy, Dot, Expr, IntText, Kept, Left, PingPong, Relative, Turn, VarId,
+    Access, BulkCopy, BulkStore, ConditionId, Copy, Dot, Expr, IntText, Kept, Left, OwnId, PingPong, Relative, Turn,
+    VarId,
 };
 use crate::nest::{AxisId, Int, Predicate, ReduceOp, TensorId};
 
@@ -160,7 +161,15 @@ pub enum Stmt {
         /// Where a cut tile is dealt out: by so many panels, of which a block has some.
         dealt: Option<u32>,
     },
-    /// A panel that a ring has brought → its registers, converted.
+    /// TMA is asked for the panel whose place is free once this one has been read, if the tile has it; or, before any, for the first ones.
+    FetchOwn {
+        own: OwnId,
+        shared: SharedId,
+        first: bool,
+    },
+    /// Until the panel that is to be read next has come.
+    AwaitOwn(OwnId),
+    /// A panel that a ring has brought, or that the warpgroup has fetched → its registers, converted.
     ReadPanel {
         target: VarId,
         shared: SharedId,

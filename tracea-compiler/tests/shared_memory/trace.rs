@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use tracea_compiler::nest::{AxisId, AxisKind, Dim, DimId, Extent, Int, IntOp, Nest};
 use tracea_compiler::plan::Arg;
 use tracea_compiler::program::shared::SharedId;
-use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, Program, RingId, Scope, Stmt, Turn, Units};
+use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, OwnId, Program, RingId, Scope, Stmt, Turn, Units};
 
 /// A stage of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +123,7 @@ impl<'a> Role<'a> {
 
     fn begin(&mut self) {
         let mut set = |name: &str, value: i64| self.names.insert(name.to_string(), value);
-        for counter in &self.program.counters {
+        for counter in self.program.counters.iter().chain(self.program.own.iter().map(|own| &own.counter)) {
             set(counter, 0);
         }
         if let Some(split) = &self.program.split {
@@ -244,9 +244,31 @@ impl<'a> Role<'a> {
                 self.events.push(Event::Fill(self.slot(turn), turn.buffers.clone()));
             }
             Stmt::Publish { turn, .. } => self.events.push(Event::Fill(self.slot(turn), turn.buffers.clone())),
+            Stmt::FetchOwn { own, first: true, .. } => {
+                let fetched = &self.program.own[own.0 as usize];
+                for ahead in 0..fetched.places.min(fetched.panels) {
+                    self.events.push(Event::Fill(self.own(*own, ahead).0, vec![fetched.shared]));
+                }
+            }
+            Stmt::FetchOwn { own, first: false, .. } => {
+                let fetched = &self.program.own[own.0 as usize];
+                let (place, _) = self.own(*own, 0);
+                self.events.push(Event::Release(place));
+                if self.names["panel"] + i64::from(fetched.places) < i64::from(fetched.panels) {
+                    self.events.push(Event::Fill(place, vec![fetched.shared]));
+                }
+            }
+            Stmt::AwaitOwn(own) => {
+                let (place, phase) = self.own(*own, 0);
+                self.events.push(Event::AwaitFull(place, phase));
+            }
             Stmt::ReadPanel { shared, slot, .. } => {
-                let read = self.read(*shared, Some(slot)).map(|(slot, buffer)| Event::Read(slot, buffer));
-                self.events.extend(read);
+                let own = self.program.own.iter().position(|own| own.shared == *shared);
+                let read = match own {
+                    Some(own) => Some((self.own(OwnId(own as u32), 0).0, *shared)),
+                    None => self.read(*shared, Some(slot)),
+                };
+                self.events.extend(read.map(|(slot, buffer)| Event::Read(slot, buffer)));
             }
             Stmt::Dot(dot) if self.program.producer.is_none() => {
                 for operand in [&dot.a, &dot.b] {
@@ -280,6 +302,14 @@ impl<'a> Role<'a> {
     fn queued(&self, unit: i64) -> (Slot, i64) {
         const PLACES: i64 = 2;
         (Slot { ring: RingId(self.program.rings.len() as u32), stage: unit % PLACES }, unit / PLACES % 2)
+    }
+
+    /// The place of the panel that comes so many after the next one, and its parity: another ring, as it were.
+    fn own(&self, own: OwnId, ahead: u32) -> (Slot, i64) {
+        let fetched = &self.program.own[own.0 as usize];
+        let (count, places) = (self.names[&fetched.counter] + i64::from(ahead), i64::from(fetched.places));
+        let ring = RingId(self.program.rings.len() as u32 + 1 + own.0);
+        (Slot { ring, stage: count % places }, count / places % 2)
     }
 
     fn slot(&self, turn: &Turn) -> Slot {

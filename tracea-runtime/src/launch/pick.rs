@@ -169,19 +169,18 @@ impl Picked {
     }
 }
 
-/// The fastest for the newest target. What takes copies competes with the code that does without, older targets' where need be; so does
-/// theirs that copies element by element, for which newer ones have nothing.
+/// The fastest for the newest target whose code serves. What takes copies competes with the code that does without, older targets' where need
+/// be; so does theirs that copies element by element, for which newer ones have nothing, and all of theirs where nothing newer serves these operands.
 fn best(
     candidates: impl Iterator<Item = (usize, &'static Variant)> + Clone,
     predict: impl Fn(&Variant) -> Option<Prediction>,
 ) -> Option<Picked> {
     let without = candidates.clone().filter(|(_, variant)| variant.relaid.is_empty() && !variant.precomputed);
     let newest = without.map(|(_, variant)| newness(variant.target)).max();
-    let predicted = candidates
-        .filter(|(_, variant)| Some(newness(variant.target)) >= newest || variant.cost.is_scattered())
-        .filter_map(|(index, variant)| Some((index, variant, predict(variant)?)));
+    let is_old = |variant: &Variant| Some(newness(variant.target)) < newest && !variant.cost.is_scattered();
+    let predicted = candidates.filter_map(|(index, variant)| Some((index, variant, predict(variant)?)));
     // The first of the equal ones: a portfolio's widest comes first.
-    let best = predicted.min_by_key(|(.., said)| said.cycles);
+    let best = predicted.min_by_key(|(_, variant, said)| (is_old(variant), said.cycles));
     best.map(|(index, variant, said)| Picked::of(index, variant, &said))
 }
 
@@ -321,6 +320,7 @@ mod tests {
         assert_eq!(picked(&[(&OLD, Some(30)), (&COPYING, None)]), Some(0), "a copy that cannot be made");
         assert_eq!(picked(&[(&OLD, Some(1)), (&NEW, Some(30)), (&COPYING, Some(20))]), Some(2));
         assert_eq!(picked(&[(&COPYING, None)]), None);
+        assert_eq!(picked(&[(&OLD, Some(10)), (&NEW, None)]), Some(0), "operands that newer code does not serve");
         static SCATTERED: Variant = {
             const FETCHES: &[Fetch] =
                 &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: &[] }];

@@ -16,18 +16,26 @@
 //! The panels pass by the ring that fed the loop, as if it had some more steps: they take no room that a stage could have, and come
 //! while the last products run. Where TMA cannot fetch them, threads read them from global memory, a panel at a time too: either
 //! way one panel of registers lives beside the accumulators.
+//!
+//! Warpgroups that take turns would hold up each other's steps there. Each asks for its own panels, to places of its own:
+//! ```text
+//! before its turn      fetch the first panels
+//! after it             for panel { wait until it has come; read it; y = t + r; write and send the panel of y; fetch the next to its place }
+//! ```
 
 use super::stores::Panels;
 use crate::lower::Lowering;
 use crate::lower::analysis::{Use, inputs};
-use crate::lower::bulk::Clip;
+use crate::lower::bulk::{Boxes, Clip};
 use crate::lower::rings::{Count, Group, SiteKey};
 use crate::lower::roles::Role;
 use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
-use crate::program::{BulkCopy, BulkForm, ConditionId, Domain, IntText, Premise, RingId, Stmt, Turn, VarId};
-use crate::schedule::ScheduleError;
+use crate::program::{
+    BulkCopy, BulkForm, ConditionId, Domain, IntText, OwnId, OwnPanels, Premise, RingId, Stmt, Turn, VarId,
+};
+use crate::schedule::{ScheduleError, WARPGROUP};
 use std::collections::BTreeSet;
 
 /// A store, and what waits for it: loads of whole tiles, and what is computed from them.
@@ -46,6 +54,19 @@ pub struct Fetch {
     load: ValueId,
     stored: (TensorId, ValueId),
     panels: u32,
+    way: Way,
+}
+
+#[derive(Clone, Debug)]
+enum Way {
+    Ring(Box<Passage>),
+    /// Each warpgroup fetches its own.
+    Own(OwnId),
+}
+
+/// By the ring that fed the loop.
+#[derive(Clone, Debug)]
+struct Passage {
     condition: ConditionId,
     ring: RingId,
     count: Count,
@@ -53,6 +74,15 @@ pub struct Fetch {
 }
 
 impl Fetch {
+    fn passage(&self) -> Option<&Passage> {
+        match &self.way {
+            Way::Ring(passage) => Some(passage),
+            Way::Own(_) => None,
+        }
+    }
+}
+
+impl Passage {
     fn turn(&self) -> Turn {
         self.count.turn(self.ring, vec![self.copy.shared])
     }
@@ -171,6 +201,7 @@ impl Lowering<'_> {
             }
             let var = this.stored(tensor, value)?;
             this.store_panel(var, &panels, target, bulk);
+            this.fetch_next_panels(known);
             Ok(())
         })?;
         self.out.push(Stmt::Panels {
@@ -214,18 +245,19 @@ impl Lowering<'_> {
         layout: LayoutId,
         panels: &Panels,
     ) -> Option<Fetch> {
-        // Warpgroups that take turns would wait for each other's panels.
-        if self.schedule.pingpong {
-            return None;
-        }
         let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
         let (name, dtype) = (self.nest.tensor(*tensor).name.clone(), self.nest.tensor(*tensor).dtype);
         let shape = self.program.layout(layout).clone();
-        let (rows, cols) = (shape.rows, panels.each);
+        let cols = panels.each;
         let boxes = self.boxes(*tensor, index, shape.row_axis?, shape.col_axis)?;
         if !(cols * dtype.bytes()).is_multiple_of(128) {
             return None;
         }
+        let fetch = |way| Fetch { load, stored: epilogue.stored, panels: panels.count, way };
+        if self.schedule.pingpong {
+            return Some(fetch(Way::Own(self.own_panels(*tensor, boxes, panels))));
+        }
+        let rows = shape.rows;
         let site =
             epilogue.loops.iter().find_map(|axis| self.sites.iter().find(|site| site.key == SiteKey::Loop(*axis)))?;
         let (ring, count, bulk, host) = site.moving.iter().find_map(|group| {
@@ -251,7 +283,35 @@ impl Lowering<'_> {
             columns: None,
             rows: None,
         };
-        Some(Fetch { load, stored: epilogue.stored, panels: panels.count, condition, ring, count, copy })
+        Some(fetch(Way::Ring(Box::new(Passage { condition, ring, count, copy }))))
+    }
+
+    /// Places for the tensor's panels, and barriers, for each warpgroup.
+    fn own_panels(&mut self, tensor: TensorId, boxes: Boxes, panels: &Panels) -> OwnId {
+        /// One that is read while the next one comes.
+        const PLACES: u32 = 2;
+        let (name, dtype) = (self.nest.tensor(tensor).name.clone(), self.nest.tensor(tensor).dtype);
+        let (rows, cols) = (panels.rows(), panels.each);
+        let warpgroups = self.schedule.threads() / WARPGROUP;
+        let shared = self.shared(&format!("{name}_panels"), dtype, rows, cols, PLACES * warpgroups);
+        let buffer = &mut self.program.shared[shared.0 as usize];
+        (buffer.panels, buffer.private) = (true, true);
+        let row_at = boxes.row_at();
+        let (map, at) = self.box_map(tensor, boxes, (rows, cols), Clip::default());
+        let [name, counter] = ["came", "count"].map(|suffix| self.names.fresh(&format!("{name}_{suffix}")));
+        let (panels, beside) = (panels.count, panels.beside);
+        self.program.own.push(OwnPanels { name, counter, shared, places: PLACES, panels, beside, map, at, row_at });
+        OwnId(self.program.own.len() as u32 - 1)
+    }
+
+    /// Of fetches from so many on, warpgroups that fetch for themselves ask for the panels that take the places of those that they have read.
+    fn fetch_next_panels(&mut self, known: usize) {
+        for fetch in &self.fetches[known..] {
+            let Way::Own(own) = fetch.way else { continue };
+            let OwnPanels { shared, counter, .. } = self.program.own(own);
+            self.out.push(Stmt::FetchOwn { own, shared: *shared, first: false });
+            self.out.push(Stmt::Advance(counter.clone()));
+        }
     }
 
     /// The smallest of the group's buffers whose slots hold so many bytes.
@@ -263,11 +323,20 @@ impl Lowering<'_> {
 
     /// Reads the tile's panel into registers.
     pub fn read_panel(&mut self, fetch: &Fetch, target: VarId, otherwise: Stmt) {
-        let turn = fetch.turn();
-        let BulkCopy { shared, .. } = fetch.copy;
-        let read = Stmt::ReadPanel { target, shared, slot: turn.slot.clone() };
-        let steps = [Stmt::WaitFull(turn.clone()), read, Stmt::Release(turn)];
-        self.out.push(fetch.pass(steps, vec![otherwise]));
+        match &fetch.way {
+            Way::Ring(passage) => {
+                let turn = passage.turn();
+                let BulkCopy { shared, .. } = passage.copy;
+                let read = Stmt::ReadPanel { target, shared, slot: turn.slot.clone() };
+                let steps = [Stmt::WaitFull(turn.clone()), read, Stmt::Release(turn)];
+                self.out.push(passage.pass(steps, vec![otherwise]));
+            }
+            Way::Own(own) => {
+                let OwnPanels { shared, counter, .. } = self.program.own(*own);
+                let read = Stmt::ReadPanel { target, shared: *shared, slot: IntText::name(counter) };
+                self.out.extend([Stmt::AwaitOwn(*own), read]);
+            }
+        }
     }
 
     /// The fetch of this load's panels.
@@ -277,9 +346,9 @@ impl Lowering<'_> {
 
     /// Blocks that leave a tile to another one give back the slots in which its panels came.
     fn give_back_panels(&mut self, known: usize) {
-        let passes = self.fetches[known..].iter().map(|fetch| {
-            let turn = fetch.turn();
-            fetch.pass([Stmt::WaitFull(turn.clone()), Stmt::Release(turn)], Vec::new())
+        let passes = self.fetches[known..].iter().filter_map(Fetch::passage).map(|passage| {
+            let turn = passage.turn();
+            passage.pass([Stmt::WaitFull(turn.clone()), Stmt::Release(turn)], Vec::new())
         });
         let body: Vec<Stmt> = passes.collect();
         let panels = self.fetches[known..].first().map(|fetch| fetch.panels);
@@ -292,13 +361,13 @@ impl Lowering<'_> {
     pub fn fill_panels(&mut self, tensor: TensorId, value: ValueId) {
         let fetches: Vec<Fetch> =
             self.fetches.iter().filter(|fetch| fetch.stored == (tensor, value)).cloned().collect();
-        let passes = fetches.iter().map(|fetch| {
-            let turn = fetch.turn();
-            let bulk = Stmt::Bulk { turn: turn.clone(), copies: vec![fetch.copy.clone()], waits: false };
-            fetch.pass([Stmt::Acquire(turn), bulk], Vec::new())
+        let passes = fetches.iter().filter_map(Fetch::passage).map(|passage| {
+            let turn = passage.turn();
+            let bulk = Stmt::Bulk { turn: turn.clone(), copies: vec![passage.copy.clone()], waits: false };
+            passage.pass([Stmt::Acquire(turn), bulk], Vec::new())
         });
         let body: Vec<Stmt> = passes.collect();
-        if let Some(fetch) = fetches.first() {
+        if let (Some(fetch), false) = (fetches.first(), body.is_empty()) {
             self.out.push(each_panel(fetch.panels, body));
         }
     }

@@ -44,7 +44,7 @@ fn sink_into_panels(program: &Program, body: &mut Vec<Stmt>) {
     }
 }
 
-/// Before anything that waits for a panel to have left, but after what takes in tiles by a ring, whose slots are wanted for the next tile.
+/// Before anything that waits for a panel to have come or left, but after what takes in tiles by a ring, whose slots are wanted for the next tile.
 fn place(program: &Program, panel: &[Stmt], sunk: &Stmt) -> usize {
     let first = panel.iter().position(|stmt| writes(sunk).is_some_and(|var| mentions(stmt, var))).unwrap_or(0);
     panel[..first].iter().rposition(|stmt| takes_in(program, stmt)).map_or(0, |at| at + 1)
@@ -52,7 +52,7 @@ fn place(program: &Program, panel: &[Stmt], sunk: &Stmt) -> usize {
 
 fn takes_in(program: &Program, stmt: &Stmt) -> bool {
     match stmt {
-        Stmt::ReadPanel { .. } => true,
+        Stmt::ReadPanel { shared, .. } => !program.shared(*shared).is_warpgroups_own(),
         Stmt::Load { target, .. } => matches!(program.var(*target).domain, Domain::Tile(_)),
         _ => stmt.bodies().into_iter().flatten().any(|stmt| takes_in(program, stmt)),
     }

@@ -221,3 +221,40 @@ fn a_ring_by_which_more_passes_is_counted_for_itself() {
     let together = program(gated(quote!(sm_90a, i = 64, j = 128, k = 64, stages = 4, consumers = 1)));
     assert_eq!(together.counters, ["k_count"]);
 }
+
+#[test]
+fn warpgroups_that_take_turns_fetch_their_own_panels() {
+    let program = program(quote! {
+        #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 5, consumers = 2, pingpong = true)]
+        fn f<M: Dim, N: Dim, K: Dim>(
+            a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<f16, (M, N)>, c: &mut Tensor<f16, (M, N)>,
+        ) {
+            tile!(for (i, j) in (M, N) {
+                let mut acc = zeros::<f32>((i, j));
+                tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                c[(i, j)] = (acc.max(0.0) + r[(i, j)].to::<f32>()).to();
+            });
+        }
+    });
+    let lines = lines(&program);
+    let consumers = lines.iter().position(|line| line.starts_with("consumers")).expect("roles");
+    let at = |line: &str| {
+        let found = lines[consumers..].iter().position(|known| known.starts_with(line));
+        found.unwrap_or_else(|| panic!("{line} in {lines:#?}"))
+    };
+    let order = [
+        "fetch first of own r_came",
+        "ping-pong: Take",
+        "ping-pong: Pass",
+        "for 4 panels",
+        "await own r_came",
+        "read r_tile <- r_panels",
+        "barrier of the warpgroup",
+        "write f16_panels",
+        "fetch next of own r_came",
+        "advance r_count",
+    ];
+    let places = order.map(at);
+    assert!(places.is_sorted(), "all have read a panel before the next one comes to its place: {places:?} {lines:#?}");
+    assert!(lines[..consumers].iter().all(|line| !line.contains("r_came")), "the producer has no part in it");
+}
