@@ -4,7 +4,6 @@ The method is that of Tracea's own timing: as many runs after as long a warm-up,
 flushed L2 cache and between two events, and the median of them.
 """
 
-import math
 import statistics
 import subprocess
 import time
@@ -12,8 +11,8 @@ import time
 import torch
 
 WARM_UP, WARM_UP_S, RUNS = 3, 0.1, 30
-# Longer than the host needs to fill the queue: about 10 ms.
-HEAD_START_CYCLES = 20_000_000
+# Longer than the host is behind after all runs: about 4 ms; and what it surely takes less than for each.
+HEAD_START_CYCLES, LONG_S = 8_000_000, 1e-3
 
 
 def milliseconds(run):
@@ -30,17 +29,16 @@ def milliseconds(run):
         end.record()
         return start, end
 
-    def seconds():
-        begin = time.perf_counter()
+    torch.cuda.synchronize()
+    begin, runs = time.perf_counter(), 0
+    while runs < WARM_UP or time.perf_counter() - begin < WARM_UP_S:
         timed()
         torch.cuda.synchronize()
-        return time.perf_counter() - begin
-
-    torch.cuda.synchronize()
-    warm_up = math.ceil(WARM_UP_S / min(seconds() for _ in range(WARM_UP)))
-    # The device waits while the host enqueues the first runs, and stays behind it: Python's time is not the peer's.
-    torch.cuda._sleep(HEAD_START_CYCLES)
-    events = [timed() for _ in range(warm_up + RUNS)][warm_up:]
+        runs += 1
+    # Runs that are shorter than the host takes to enqueue them wait until it has a start: Python's time is not the peer's.
+    if (time.perf_counter() - begin) / runs < LONG_S:
+        torch.cuda._sleep(HEAD_START_CYCLES)
+    events = [timed() for _ in range(RUNS)]
     torch.cuda.synchronize()
     return statistics.median(start.elapsed_time(end) for start, end in events)
 
