@@ -193,7 +193,7 @@ mod tests {
         let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped);
         let tiles: Vec<(u32, u32)> =
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
-        let more = [192, 208, 176, 160, 144].map(|rows| (128, rows));
+        let more = [192, 208, 176, 160, 144, 96].map(|rows| (128, rows));
         assert_eq!(tiles, [&[(128, 16), (128, 32)], &more[..]].concat());
     }
 
