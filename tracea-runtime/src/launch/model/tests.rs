@@ -299,6 +299,20 @@ fn blocks_that_wait_for_each_other_run_at_a_time() {
 }
 
 #[test]
+fn small_parts_are_waited_for_as_long_as_larger_ones() {
+    let of = |part_bytes| {
+        let split = Split { part_bytes, most_parts: 16, some_whole: true, shares: 1, weighted: false };
+        let cost = Cost { resident: 1, ..SMALL.cost };
+        says(&Variant { split: Some(split), cost, ..SMALL }, [32, 512, 8192], 0, false)
+    };
+    let (small, large) = (of(4 << 10), of(6 << 10));
+    assert_eq!((small.shares.parts, large.shares.parts), (16, 16));
+    // Reading them all would take 680.
+    let longer = large.cycles - small.cycles;
+    assert!(longer < 150, "they are left, and moved: {longer}");
+}
+
+#[test]
 fn weights_of_parts_are_worth_many_steps() {
     let split = Split { part_bytes: 4 * 128 * 136, most_parts: 16, some_whole: true, shares: 4, weighted: true };
     let parts =
