@@ -65,7 +65,7 @@ class Comparison:
                 first = first or report
                 run = run or prepare(report)
                 times.append(report["ms"])
-                peer_times.append(peers.milliseconds(run))
+                peer_times.append(peers.milliseconds(run, report["ms"]))
         except (ExampleFailed, RuntimeError) as failure:  # PyTorch's errors are RuntimeErrors.
             self._fail(suite, shape, failure)
             return

@@ -10,12 +10,15 @@ import time
 
 import torch
 
-WARM_UP, WARM_UP_S, RUNS = 3, 0.1, 30
-# Longer than the host is behind after all runs: about 4 ms; and what it surely takes less than for each.
-HEAD_START_CYCLES, LONG_S = 8_000_000, 1e-3
+WARM_UP, RUNS = 3, 30
+# Of what runs for so long, more: as `tracea-runtime/src/launch/time.rs` says.
+LONG_MS, LONG_WARM_UP_S = 1.0, 0.1
+# Longer than the host needs to fill the queue: about 10 ms.
+HEAD_START_CYCLES = 20_000_000
 
 
-def milliseconds(run):
+def milliseconds(run, tracea_ms=0.0):
+    """Beside what took Tracea so long: what runs in turn is warmed up alike."""
     run()  # Compiles and tunes what it must.
     flush = torch.empty(torch.cuda.get_device_properties("cuda").L2_cache_size // 2, device="cuda", dtype=torch.int32)
 
@@ -30,15 +33,14 @@ def milliseconds(run):
         return start, end
 
     torch.cuda.synchronize()
-    begin, runs = time.perf_counter(), 0
-    while runs < WARM_UP or time.perf_counter() - begin < WARM_UP_S:
+    begin = time.perf_counter()
+    if tracea_ms < LONG_MS:
+        # The device waits while the host enqueues all runs: Python's time is not the peer's.
+        torch.cuda._sleep(HEAD_START_CYCLES)
+    while tracea_ms >= LONG_MS and time.perf_counter() - begin < LONG_WARM_UP_S:
         timed()
         torch.cuda.synchronize()
-        runs += 1
-    # Runs that are shorter than the host takes to enqueue them wait until it has a start: Python's time is not the peer's.
-    if (time.perf_counter() - begin) / runs < LONG_S:
-        torch.cuda._sleep(HEAD_START_CYCLES)
-    events = [timed() for _ in range(RUNS)]
+    events = [timed() for _ in range(WARM_UP + RUNS)][WARM_UP:]
     torch.cuda.synchronize()
     return statistics.median(start.elapsed_time(end) for start, end in events)
 

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 30;
-/// Before those that count: so many, and so long that clocks have sunk as far as the kernel's power makes them, which takes large products of f16
-/// about 50 ms.
+/// Before those that count.
 const WARM_UP: usize = 3;
-const WARM_UP_TIME: Duration = Duration::from_millis(100);
+/// What runs for so long is run for this time before: clocks sink as far as a kernel's power makes them, which takes large products about 50 ms, and
+/// would happen amid the runs that count.
+const LONG_MS: f64 = 1.0;
+const LONG_WARM_UP: Duration = Duration::from_millis(100);
 /// On the CPU a slow kernel is run less often than asked, at least three times, once this much time has gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -40,7 +42,7 @@ pub enum Clock {
 }
 
 impl Launch<'_> {
-    /// Runs the kernel 30 times after a warm-up of 0.1 s. Outputs that it also reads are put back afterwards.
+    /// Runs the kernel 30 times after a warm-up. Outputs that it also reads are put back afterwards.
     pub fn time(&self) -> Result<Timing> {
         self.time_with(RUNS)
     }
@@ -154,10 +156,10 @@ impl<'d> Timer<'d> {
 
     fn warm_up(&self, launch: &Launch<'_>, checks: &Checks<'_>) -> Result<()> {
         let begin = Instant::now();
-        let mut runs = 0;
-        while runs < WARM_UP || begin.elapsed() < WARM_UP_TIME {
+        let times = (0..WARM_UP).map(|_| self.time(launch, checks)).collect::<Result<Vec<f64>>>()?;
+        let is_long = times.into_iter().fold(f64::INFINITY, f64::min) >= LONG_MS;
+        while is_long && begin.elapsed() < LONG_WARM_UP {
             self.time(launch, checks)?;
-            runs += 1;
         }
         Ok(())
     }
