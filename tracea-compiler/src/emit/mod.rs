@@ -246,10 +246,7 @@ impl<'a> Emitter<'a> {
                 self.panels_beside = None;
             }
             Stmt::FetchOwn { own, first, .. } => self.fetch_own(*own, *first),
-            Stmt::AwaitOwn(own) => {
-                let own = self.program.own(*own);
-                self.out.line(format!("await_own_panel<{}>({}, {});", own.places, own.name, own.counter));
-            }
+            Stmt::AwaitOwn(own) => self.await_own(*own),
             Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
             Stmt::ReadTile { target, shared, slot } => self.read_tile(*target, *shared, slot),
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),

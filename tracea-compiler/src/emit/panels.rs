@@ -56,6 +56,11 @@ impl Emitter<'_> {
         }
     }
 
+    pub(super) fn await_own(&mut self, own: OwnId) {
+        let OwnPanels { name, counter, places, .. } = self.program.own(own);
+        self.out.line(format!("await_own_panel<{places}>({name}, {counter});"));
+    }
+
     pub(super) fn read_tile(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
         let (target, shared) = (self.program.var(target), self.program.shared(shared));
         let Domain::Tile(layout) = target.domain else { return };
