@@ -26,6 +26,25 @@ pub fn swiglu<M: Dim, N: Dim, K: Dim>(
     });
 }
 
+/// `y = (x · v) ∘ (x · w)`, `v` and `w` with a row for each term of the sum.
+#[kernel]
+pub fn bilinear<M: Dim, N: Dim, K: Dim>(
+    x: &Tensor<bf16, (M, K)>,
+    v: &Tensor<bf16, (K, N)>,
+    w: &Tensor<bf16, (K, N)>,
+    y: &mut Tensor<f32, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut left = zeros::<f32>((i, j));
+        let mut right = zeros::<f32>((i, j));
+        tile!(for k in K {
+            left += dot(x[(i, k)], v[(k, j)]);
+            right += dot(x[(i, k)], w[(k, j)]);
+        });
+        y[(i, j)] = left * right;
+    });
+}
+
 fn reference(x: &Array, gate: &Array, up: &Array) -> Vec<Expected> {
     let ([m, k], [n, _]) = (x.shape(), gate.shape());
     let mut y = Vec::new();
@@ -39,8 +58,14 @@ fn reference(x: &Array, gate: &Array, up: &Array) -> Vec<Expected> {
     y
 }
 
+fn bilinear_reference(x: &Array, v: &Array, w: &Array) -> Vec<Expected> {
+    let ([m, k], [_, n]) = (x.shape(), v.shape());
+    let product = |with: &Array, i: usize, j: usize| sum((0..k).map(|p| x.at(&[i, p]) * with.at(&[p, j])), 0.0);
+    (0..m).flat_map(|i| (0..n).map(move |j| (i, j))).map(|(i, j)| product(v, i, j).times(product(w, i, j))).collect()
+}
+
 pub fn subjects() -> Vec<Subject> {
-    vec![Subject::new("swiglu", PRODUCTS, |setting, visit| {
+    let swiglu = Subject::new("swiglu", PRODUCTS, |setting, visit| {
         let [m, n, k] = setting.sizes()?;
         let (x, x_values) = setting.input::<f16, _>((m, k))?;
         let (gate, gate_values) = setting.input::<f16, _>((n, k))?;
@@ -48,5 +73,15 @@ pub fn subjects() -> Vec<Subject> {
         let mut y = setting.output::<f16, _>((m, n))?;
         visit(swiglu(&*x.view()?, &*gate.view()?, &*up.view()?, &mut *y.view_mut()?))?;
         Outcome::new(y, move || reference(&x_values, &gate_values, &up_values))
-    })]
+    });
+    let bilinear = Subject::new("bilinear", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (x, x_values) = setting.input::<bf16, _>((m, k))?;
+        let (v, v_values) = setting.input::<bf16, _>((k, n))?;
+        let (w, w_values) = setting.input::<bf16, _>((k, n))?;
+        let mut y = setting.output::<f32, _>((m, n))?;
+        visit(bilinear(&*x.view()?, &*v.view()?, &*w.view()?, &mut *y.view_mut()?))?;
+        Outcome::new(y, move || bilinear_reference(&x_values, &v_values, &w_values))
+    });
+    vec![swiglu, bilinear]
 }

@@ -86,7 +86,6 @@ __device__ __forceinline__ void early_cols(E (&x)[L::col_size], T* slices) {
 template <class L, int REGISTERS, class T, class E>
 __device__ __forceinline__ void early_cols_of_panel(E (&x)[L::col_size], int panel, T* slices) {
     constexpr int registers = L::size / L::row_blocks, beside = (registers + REGISTERS - 1) / REGISTERS;
-    static_assert(L::row_blocks == 1 || registers % REGISTERS == 0, "a warp holds 16 whole rows, or several times 16 by whole panels");
     read_early_cols<L, REGISTERS / 2>(x, (L::row_blocks == 1 ? panel : panel % beside) * (REGISTERS / 2), slices);
 }
 

@@ -39,9 +39,33 @@ template <class L, int REGISTERS>
 __device__ __forceinline__ constexpr int panels_beside() {
     constexpr int registers = L::size / L::row_blocks;
     static_assert(L::warps_n == 1, "a warp holds 16 whole rows");
-    static_assert(L::row_blocks == 1 || (L::warps_m == 4 && registers % REGISTERS == 0), "or several times 16, by whole panels");
+    static_assert(L::row_blocks == 1 || L::warps_m == 4, "or several times 16");
     return (registers + REGISTERS - 1) / REGISTERS;
 }
+
+// A panel's registers: the first, and the one past the last.
+#ifdef TRACEA_TILES_APART
+template <class L, int REGISTERS>
+__device__ __forceinline__ constexpr int first_register(int panel) {
+    constexpr int beside = panels_beside<L, REGISTERS>();
+    return panel / beside * (L::size / L::row_blocks) + panel % beside * REGISTERS;
+}
+template <class L, int REGISTERS>
+__device__ __forceinline__ constexpr int end_register(int panel) {
+    constexpr int beside = panels_beside<L, REGISTERS>();
+    const int end = first_register<L, REGISTERS>(panel) + REGISTERS, row = (panel / beside + 1) * (L::size / L::row_blocks);
+    return end < row ? end : row;
+}
+#else
+template <class L, int REGISTERS>
+__device__ __forceinline__ constexpr int first_register(int panel) {
+    return panel * REGISTERS;
+}
+template <class L, int REGISTERS>
+__device__ __forceinline__ constexpr int end_register(int panel) {
+    return (panel + 1) * REGISTERS < L::size ? (panel + 1) * REGISTERS : L::size;
+}
+#endif
 
 // Where this panel lies on its way; the warpgroup's PLACES take turns.
 template <class Panel, int PLACES>
@@ -89,7 +113,7 @@ template <class L, class Panel, class E>
 __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
     using T = typename Panel::type;
     constexpr int pair = 2 * static_cast<int>(sizeof(typename Panel::element)), registers = Panel::cols / 2;
-    static_assert(panels_beside<L, registers>() > 0, "a tile has columns");
+    const int first_own = first_register<L, registers>(panel), end = end_register<L, registers>(panel);
     const int thread = thread_index_anew() % 128, first = thread / 32 * 16;
     // Tiles of one panel are those of blocks that share a multiprocessor, and have no registers for it.
     if constexpr (pair == 4 && L::size > registers) {
@@ -97,19 +121,19 @@ __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, ty
         const unsigned at = shared_address(place + Panel::offset(first + thread % 16, thread / 16 % 2 * Panel::chunk));
 #pragma unroll
         for (int r = 0; r < registers; r += 8) {
-            if (panel * registers + r >= L::size) break;
+            if (first_own + r >= end) break;
             unsigned pairs[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) pairs[i] = words_of<T, pair>(x, panel * registers + r + 2 * i).word[0];
+            for (int i = 0; i < 4; ++i) pairs[i] = words_of<T, pair>(x, first_own + r + 2 * i).word[0];
             stmatrix_x4(at ^ r * 4, pairs);
         }
     } else {
         const PanelFragment fragment{lane_index()};
 #pragma unroll
         for (int r = 0; r < registers; r += 2) {
-            if (panel * registers + r >= L::size) break;
+            if (first_own + r >= end) break;
             const int offset = Panel::offset(first + fragment.row(r), fragment.col(r));
-            store_words<pair>(place + offset, words_of<T, pair>(x, panel * registers + r));
+            store_words<pair>(place + offset, words_of<T, pair>(x, first_own + r));
         }
     }
 }
@@ -119,15 +143,16 @@ template <class L, class Panel, class E>
 __device__ __forceinline__ void read_panel(E (&x)[L::size], int panel, const typename Panel::element* from) {
     using T = typename Panel::element;
     constexpr int pair = 2 * static_cast<int>(sizeof(T)), registers = Panel::cols / 2;
-    static_assert(panels_beside<L, registers>() > 0 && Panel::rows == L::rows / L::row_blocks, "a warp holds 16 of its rows");
+    static_assert(Panel::rows == L::rows / L::row_blocks, "a warp holds 16 of its rows");
+    const int first_own = first_register<L, registers>(panel), end = end_register<L, registers>(panel);
     const int first = warp_index() * 16;
     const PanelFragment fragment{lane_index()};
 #pragma unroll
     for (int r = 0; r < registers; r += 2) {
-        if (panel * registers + r >= L::size) break;
+        if (first_own + r >= end) break;
         const Words<pair> v = load_words<pair>(from + Panel::offset(first + fragment.row(r), fragment.col(r)));
-        x[panel * registers + r] = to<E>(element<T>(v, 0));
-        x[panel * registers + r + 1] = to<E>(element<T>(v, 1));
+        x[first_own + r] = to<E>(element<T>(v, 0));
+        x[first_own + r + 1] = to<E>(element<T>(v, 1));
     }
 }
 
@@ -140,23 +165,24 @@ __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows sour
     constexpr int element_bytes = static_cast<int>(sizeof(T)), pair = 2 * element_bytes, beside = panels_beside<L, REGISTERS>();
     const int lane = thread_index_anew() % 32, row = first_row_of_warp(panel, beside) + lane / 4;
     const int col = column_of_panel(panel, beside) * (2 * REGISTERS) + lane % 4 * 2;
+    const int first_own = first_register<L, REGISTERS>(panel), end = end_register<L, REGISTERS>(panel);
     const RowSource<T> rows[2] = {source(row), source(row + 8)};
     const int left = valid_cols - col;
     // An edge cuts no pair unless strides are unusual.
     const bool whole = ALIGN >= pair && valid_cols % 2 == 0;
 #pragma unroll
     for (int r = 0; r < REGISTERS; r += 2) {
-        if (panel * REGISTERS + r >= L::size) break;
+        if (first_own + r >= end) break;
         const auto from = rows[r / 2 % 2];
         const int at = r / 4 * 8;
         Words<pair> v{};
         if (whole) {
             if (from.valid && at < left) v = load_words<pair>(from.pointer + col + at);
-            x[panel * REGISTERS + r] = to<E>(element<T>(v, 0));
-            x[panel * REGISTERS + r + 1] = to<E>(element<T>(v, 1));
+            x[first_own + r] = to<E>(element<T>(v, 0));
+            x[first_own + r + 1] = to<E>(element<T>(v, 1));
         } else {
-            x[panel * REGISTERS + r] = from.valid && at < left ? to<E>(from.pointer[col + at]) : E{};
-            x[panel * REGISTERS + r + 1] = from.valid && at + 1 < left ? to<E>(from.pointer[col + at + 1]) : E{};
+            x[first_own + r] = from.valid && at < left ? to<E>(from.pointer[col + at]) : E{};
+            x[first_own + r + 1] = from.valid && at + 1 < left ? to<E>(from.pointer[col + at + 1]) : E{};
         }
     }
 }
@@ -164,13 +190,14 @@ __device__ __forceinline__ void load_panel(E (&x)[L::size], int panel, Rows sour
 template <class L, int REGISTERS, class E, class Elements>
 __device__ __forceinline__ void load_panel_elements(E (&x)[L::size], int panel, Elements source) {
     constexpr int beside = panels_beside<L, REGISTERS>();
+    const int first_own = first_register<L, REGISTERS>(panel), end = end_register<L, REGISTERS>(panel);
     const int lane = thread_index_anew() % 32, row = first_row_of_warp(panel, beside) + lane / 4;
     const int col = column_of_panel(panel, beside) * (2 * REGISTERS) + lane % 4 * 2;
 #pragma unroll
     for (int r = 0; r < REGISTERS; ++r) {
-        if (panel * REGISTERS + r >= L::size) break;
+        if (first_own + r >= end) break;
         const auto from = source(row + r / 2 % 2 * 8, col + r / 4 * 8 + r % 2);
-        x[panel * REGISTERS + r] = from.valid ? to<E>(*from.pointer) : E{};
+        x[first_own + r] = from.valid ? to<E>(*from.pointer) : E{};
     }
 }
 

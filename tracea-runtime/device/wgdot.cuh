@@ -156,28 +156,45 @@ __device__ __forceinline__ void settle(PackedA<T, MN, K>& a) {
 
 // ---- products
 
-// One k step; A is a descriptor or a fragment.
-template <class T, bool TRANS_A, bool TRANS_B, int N>
-__device__ __forceinline__ void wgmma_step(float (&d)[N], unsigned long long a, unsigned long long b, bool accumulate) {
+// One k step of so many columns; A is a descriptor or a fragment.
+template <class T, bool TRANS_A, bool TRANS_B, int COLUMNS, class D>
+__device__ __forceinline__ void wgmma_step(D& d, unsigned long long a, unsigned long long b, bool accumulate) {
     if constexpr (same<T, f16>) {
-        Wgmma<2 * N>::template f16_ss<TRANS_A, TRANS_B>(d, a, b, accumulate);
+        Wgmma<COLUMNS>::template f16_ss<TRANS_A, TRANS_B>(d, a, b, accumulate);
     } else if constexpr (same<T, bf16>) {
-        Wgmma<2 * N>::template bf16_ss<TRANS_A, TRANS_B>(d, a, b, accumulate);
+        Wgmma<COLUMNS>::template bf16_ss<TRANS_A, TRANS_B>(d, a, b, accumulate);
     } else {
         static_assert(same<T, tf32>, "tensor cores multiply f16, bf16 and tf32");
-        Wgmma<2 * N>::tf32_ss(d, a, b, accumulate);
+        Wgmma<COLUMNS>::tf32_ss(d, a, b, accumulate);
     }
 }
 
-template <class T, bool TRANS_A, bool TRANS_B, int N>
-__device__ __forceinline__ void wgmma_step(float (&d)[N], const unsigned (&a)[4], unsigned long long b, bool accumulate) {
+template <class T, bool TRANS_A, bool TRANS_B, int COLUMNS, class D>
+__device__ __forceinline__ void wgmma_step(D& d, const unsigned (&a)[4], unsigned long long b, bool accumulate) {
     if constexpr (same<T, f16>) {
-        Wgmma<2 * N>::template f16_rs<TRANS_B>(d, a, b, accumulate);
+        Wgmma<COLUMNS>::template f16_rs<TRANS_B>(d, a, b, accumulate);
     } else if constexpr (same<T, bf16>) {
-        Wgmma<2 * N>::template bf16_rs<TRANS_B>(d, a, b, accumulate);
+        Wgmma<COLUMNS>::template bf16_rs<TRANS_B>(d, a, b, accumulate);
     } else {
         static_assert(same<T, tf32>, "tensor cores multiply f16, bf16 and tf32");
-        Wgmma<2 * N>::tf32_rs(d, a, b, accumulate);
+        Wgmma<COLUMNS>::tf32_rs(d, a, b, accumulate);
+    }
+}
+
+// All k steps of columns that one instruction has.
+template <int K, int COLUMNS, class A, class B, class D>
+__device__ __forceinline__ void wgmma_steps(D& d, const A& a, unsigned long long a_matrix, unsigned long long b_matrix,
+                                            bool accumulate) {
+    using T = typename A::type;
+#pragma unroll
+    for (int step = 0; step < K / k_step<T>; ++step) {
+        const unsigned long long b_step = wgmma_advance(b_matrix, B::step_bytes(step));
+        if constexpr (A::in_registers) {
+            wgmma_step<T, false, B::mn_major, COLUMNS>(d, a.fragments[step], b_step, accumulate || step > 0);
+        } else {
+            const unsigned long long a_step = wgmma_advance(a_matrix, A::step_bytes(step));
+            wgmma_step<T, A::mn_major, B::mn_major, COLUMNS>(d, a_step, b_step, accumulate || step > 0);
+        }
     }
 }
 
@@ -185,20 +202,9 @@ __device__ __forceinline__ void wgmma_step(float (&d)[N], const unsigned (&a)[4]
 template <int FIRST, int K, class A, class B, int SIZE>
 __device__ __forceinline__ void wgdot_columns(float (&acc)[SIZE], const A& a, unsigned long long a_matrix,
                                               unsigned long long b_matrix, bool accumulate) {
-    using T = typename A::type;
     constexpr int left = 2 * SIZE - FIRST, columns = left < 256 ? left : 256;
     float(&d)[columns / 2] = *reinterpret_cast<float(*)[columns / 2]>(acc + FIRST / 2);
-    const unsigned long long b_part = wgmma_advance(b_matrix, B::mn_bytes(FIRST));
-#pragma unroll
-    for (int step = 0; step < K / k_step<T>; ++step) {
-        const unsigned long long b_step = wgmma_advance(b_part, B::step_bytes(step));
-        if constexpr (A::in_registers) {
-            wgmma_step<T, false, B::mn_major>(d, a.fragments[step], b_step, accumulate || step > 0);
-        } else {
-            const unsigned long long a_step = wgmma_advance(a_matrix, A::step_bytes(step));
-            wgmma_step<T, A::mn_major, B::mn_major>(d, a_step, b_step, accumulate || step > 0);
-        }
-    }
+    wgmma_steps<K, columns, A, B>(d, a, a_matrix, wgmma_advance(b_matrix, B::mn_bytes(FIRST)), accumulate);
     if constexpr (left > 256) wgdot_columns<FIRST + 256, K, A, B>(acc, a, a_matrix, b_matrix, accumulate);
 }
 
@@ -238,7 +244,8 @@ __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PanelMnMajo
     for (int step = 0; step < steps; ++step) {
         settle(fragments[step]);
         wgmma_fence();
-        wgmma_step<tf32, false, false>(acc, fragments[step], wgmma_advance(b_matrix, B::step_bytes(step)), accumulate || step > 0);
+        const unsigned long long b_step = wgmma_advance(b_matrix, B::step_bytes(step));
+        wgmma_step<tf32, false, false, Acc::cols>(acc, fragments[step], b_step, accumulate || step > 0);
         if (step + 1 < steps) reader.load(fragments[step + 1], step + 1);
     }
     wgmma_commit();
@@ -262,6 +269,37 @@ __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], A a, B b, b
         }
         wgmma_commit();
     }
+}
+
+// A thread's registers of two products side by side.
+template <int N>
+struct Beside {
+    float (&first)[N];
+    float (&second)[N];
+
+    __device__ __forceinline__ float& operator[](int i) const { return i < N ? first[i] : second[i - N]; }
+};
+
+// Two products of A, with B and with the tile that lies behind B, whose columns go on from its own.
+template <class Acc, int K, class A, class B>
+__device__ __forceinline__ void wgdot_issue_beside(float (&first)[Acc::size], float (&second)[Acc::size], A a, B b) {
+    wgdot_check<Acc, K, A, B>();
+    static_assert(!A::in_registers && B::mn == Acc::cols && 2 * Acc::cols <= 256, "one instruction a step");
+    static_assert(B::mn_major ? B::mn % B::Tile::panel_cols == 0 : B::Tile::cols == B::Tile::panel_cols, "columns go on");
+    constexpr int registers = Acc::size / Acc::row_blocks;
+    const unsigned long long a_matrix = wgmma_advance(a.descriptor(), tile_warpgroup_index() * A::mn_bytes(64));
+    settle(first);
+    settle(second);
+    wgmma_fence();
+#pragma unroll
+    for (int block = 0; block < Acc::row_blocks; ++block) {
+        const auto rows = [&](float (&acc)[Acc::size]) -> float(&)[registers] {
+            return *reinterpret_cast<float(*)[registers]>(acc + block * registers);
+        };
+        const Beside<registers> both{rows(first), rows(second)};
+        wgmma_steps<K, 2 * Acc::cols, A, B>(both, a, wgmma_advance(a_matrix, A::mn_bytes(64 * block)), b.descriptor(), true);
+    }
+    wgmma_commit();
 }
 
 // Waits until at most PENDING groups are under way. `held` are the accumulators and PackedA of groups that are then complete.

@@ -40,8 +40,8 @@ __device__ __forceinline__ unsigned long long wgmma_advance(unsigned long long d
     return (descriptor & 0xffffffff00000000ull) | low;
 }
 
-// Wgmma<N>: d (64 x N) += a (64 x k) · b (k x N), or d = a · b without `accumulate`; k is 16 for 16-bit types, 8 for tf32. B is
-// a matrix in shared memory, A one too (_ss) or a fragment in registers (_rs). TRANS_A and TRANS_B say that m or n, not k,
+// Wgmma<N>: d (64 x N) += a (64 x k) · b (k x N), or d = a · b without `accumulate`; k is 16 for 16-bit types, 8 for tf32. D has
+// d[0] … d[N / 2 - 1], a thread's registers. B is a matrix in shared memory, A one too (_ss) or a fragment in registers (_rs). TRANS_A and TRANS_B say that m or n, not k,
 // runs along the rows in shared memory; tf32 cannot.
 template <int N>
 struct Wgmma;
@@ -99,15 +99,13 @@ struct Wgmma;
 
 // I0 … I6 are N / 2 …: the places of the operands after the accumulators.
 #define TRACEA_16_BIT(N, NAME, TYPES, I0, I1, I2, I3, I4, I5, I6)                                                              \
-    template <bool TRANS_A, bool TRANS_B>                                                                                      \
-    static __device__ __forceinline__ void NAME##_ss(float (&d)[N / 2], unsigned long long a, unsigned long long b,            \
-                                                     bool accumulate) {                                                        \
+    template <bool TRANS_A, bool TRANS_B, class D>                                                                             \
+    static __device__ __forceinline__ void NAME##_ss(D& d, unsigned long long a, unsigned long long b, bool accumulate) {        \
         TRACEA_PRODUCT(N, "k16.f32." TYPES, "%" #I1, "%" #I2, I0, ", %" #I3 ", %" #I4, "r"(static_cast<int>(accumulate)),      \
                        "l"(a), "l"(b), "n"(TRANS_A ? 1 : 0), "n"(TRANS_B ? 1 : 0));                                            \
     }                                                                                                                          \
-    template <bool TRANS_B>                                                                                                    \
-    static __device__ __forceinline__ void NAME##_rs(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,          \
-                                                     bool accumulate) {                                                        \
+    template <bool TRANS_B, class D>                                                                                           \
+    static __device__ __forceinline__ void NAME##_rs(D& d, const unsigned (&a)[4], unsigned long long b, bool accumulate) {      \
         TRACEA_PRODUCT(N, "k16.f32." TYPES, "{%" #I1 ", %" #I2 ", %" #I3 ", %" #I4 "}", "%" #I5, I0, ", %" #I6,                \
                        "r"(static_cast<int>(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),                  \
                        "n"(TRANS_B ? 1 : 0));                                                                                  \
@@ -118,13 +116,13 @@ struct Wgmma;
     struct Wgmma<N> {                                                                                                          \
         TRACEA_16_BIT(N, f16, "f16.f16", I0, I1, I2, I3, I4, I5, I6)                                                           \
         TRACEA_16_BIT(N, bf16, "bf16.bf16", I0, I1, I2, I3, I4, I5, I6)                                                        \
-        static __device__ __forceinline__ void tf32_ss(float (&d)[N / 2], unsigned long long a, unsigned long long b,          \
-                                                       bool accumulate) {                                                      \
+        template <class D>                                                                                                     \
+        static __device__ __forceinline__ void tf32_ss(D& d, unsigned long long a, unsigned long long b, bool accumulate) {    \
             TRACEA_PRODUCT(N, "k8.f32.tf32.tf32", "%" #I1, "%" #I2, I0, "", "r"(static_cast<int>(accumulate)), "l"(a),         \
                            "l"(b));                                                                                            \
         }                                                                                                                      \
-        static __device__ __forceinline__ void tf32_rs(float (&d)[N / 2], const unsigned (&a)[4], unsigned long long b,        \
-                                                       bool accumulate) {                                                      \
+        template <class D>                                                                                                     \
+        static __device__ __forceinline__ void tf32_rs(D& d, const unsigned (&a)[4], unsigned long long b, bool accumulate) {  \
             TRACEA_PRODUCT(N, "k8.f32.tf32.tf32", "{%" #I1 ", %" #I2 ", %" #I3 ", %" #I4 "}", "%" #I5, I0, "",                 \
                            "r"(static_cast<int>(accumulate)), "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));             \
         }                                                                                                                      \

@@ -4,6 +4,7 @@
 //! with `#line`.
 
 mod access;
+mod dots;
 mod expr;
 mod gather;
 mod head;
@@ -22,11 +23,8 @@ use self::skew::Walked;
 use crate::nest::{AxisId, Dtype, Int, Nest, ReduceOp, TensorId};
 use crate::plan::FUNCTIONS_MARK;
 use crate::program::layout::Layout;
-use crate::program::shared::{Shared, SharedId};
-use crate::program::{
-    AccessForm, Along, ConditionId, Domain, Identity, IntText, Major, MathUnit, Operand, Program, Scalar, Scope, Stmt,
-    VarId,
-};
+use crate::program::shared::Shared;
+use crate::program::{AccessForm, Along, ConditionId, Domain, Identity, IntText, Program, Scalar, Scope, Stmt, VarId};
 pub use launch::launch_plan;
 use writer::Writer;
 
@@ -57,7 +55,7 @@ struct Emitter<'a> {
     /// Inside of panels of which a block may have some only: the condition under which it has.
     some_panels: Option<String>,
     /// Where a warpgroup has several times 64 rows: how many panels the first 64 have.
-    panels_beside: Option<u32>,
+    panels_beside: Option<(u32, u32)>,
     /// Inside a step along skewed rows, what it calls the columns that exist.
     columns: Option<(AxisId, String)>,
     /// Numbers that have been looked up, innermost last, and what they are called.
@@ -165,9 +163,7 @@ impl<'a> Emitter<'a> {
                     Some(slots) => {
                         let (from, until) = match (var.domain, self.part) {
                             (Domain::Tile(layout), Some(TilePart::Panel(many))) => {
-                                let end = format!("(panel + 1) * {many}");
-                                let whole = self.program.layout(layout).size().is_multiple_of(many);
-                                (format!("panel * {many}"), if whole { end } else { format!("min({end}, {slots})") })
+                                self.registers_of_panel(layout, many)
                             }
                             (Domain::Tile(_) | Domain::Cols(_), Some(TilePart::Slots)) => {
                                 ("slots.first".into(), "slots.end".into())
@@ -241,7 +237,7 @@ impl<'a> Emitter<'a> {
             Stmt::Keep { kept, source } => self.keep(kept, source),
             Stmt::Store { value, target, way } => self.store(*value, target, way),
             Stmt::Panels { count, beside, registers, body, dealt } => {
-                self.panels_beside = (beside < count).then_some(*beside);
+                self.panels_beside = (beside < count).then_some((*beside, count / beside));
                 self.panels(*count, *registers, body, *dealt);
                 self.panels_beside = None;
             }
@@ -263,19 +259,7 @@ impl<'a> Emitter<'a> {
                 self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
             }
             Stmt::PingPong(step, warpgroups) => self.ping_pong(*step, *warpgroups),
-            Stmt::Dot(dot) => {
-                let target = self.program.var(dot.target);
-                let Domain::Tile(layout) = target.domain else { return };
-                let layout = self.program.layout(layout);
-                let (a, b) = (self.operand(&dot.a, dot.k), self.operand(&dot.b, dot.k));
-                let function = match dot.unit {
-                    MathUnit::Mma => "dot",
-                    MathUnit::Wgmma => "wgdot_issue",
-                    MathUnit::Fma => "dot_fma",
-                };
-                let mode = if dot.overwrite { ", false" } else { "" };
-                self.out.line(format!("{function}<{}, {}>({}, {a}, {b}{mode});", layout.name, dot.k, target.name));
-            }
+            Stmt::Dot(dot) => self.dot(dot),
             Stmt::Fold { op, value, target, along } => {
                 let (op, value, target) = (reduce_name(*op), self.program.var(*value), self.program.var(*target));
                 let Domain::Tile(layout) = value.domain else { return };
@@ -470,29 +454,6 @@ impl<'a> Emitter<'a> {
         let Domain::Tile(layout) = var.domain else { return String::new() };
         let layout = &self.program.layout(layout).name;
         format!("PackedA<{}, {layout}::rows, {layout}::cols>", var.ty.cuda())
-    }
-
-    fn operand(&self, operand: &Operand, k: u32) -> String {
-        match operand {
-            Operand::Shared { shared, slot, major } => self.shared_operand(*shared, slot.as_ref(), *major, k),
-            Operand::Fragments { shared, slot } => self.shared_operand(*shared, slot.as_ref(), Major::Mn, k),
-            Operand::Registers { value, ty } => {
-                let value = self.program.var(*value);
-                let Domain::Tile(layout) = value.domain else { return String::new() };
-                format!("RegisterA<{}, {}>{{{}}}", ty.cuda(), self.program.layout(layout).name, value.name)
-            }
-            Operand::Packed { operand } => self.program.var(*operand).name.clone(),
-        }
-    }
-
-    fn shared_operand(&self, shared: SharedId, slot: Option<&IntText>, major: Major, k: u32) -> String {
-        let shared = self.program.shared(shared);
-        let (kind, other) = match major {
-            Major::K => ("KMajor", shared.rows),
-            Major::Mn => ("MnMajor", shared.cols),
-        };
-        let storage = if shared.panels { "Panel" } else { "Shared" };
-        format!("{storage}{kind}<{}, {other}, {k}>{{{}}}", shared.dtype.cuda(), self.slot(&shared.name, slot, shared))
     }
 
     fn slot(&self, name: &str, slot: Option<&IntText>, shared: &Shared) -> String {

@@ -3,11 +3,26 @@
 use super::access::LambdaParams;
 use super::int_text::sum;
 use super::{Emitter, tile_name};
+use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
 use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, OwnId, OwnPanels, PanelSide, VarId};
 use crate::schedule::{WARPGROUP, panel};
 
 impl Emitter<'_> {
+    /// The first of a tile's registers that a panel has, so many at most, and the one past the last.
+    pub(super) fn registers_of_panel(&self, layout: LayoutId, many: u32) -> (String, String) {
+        let layout = self.program.layout(layout);
+        let in_rows = self.panels_beside.map_or(layout.size(), |(_, times)| layout.size() / times);
+        match self.panels_beside {
+            _ if in_rows.is_multiple_of(many) => (format!("panel * {many}"), format!("(panel + 1) * {many}")),
+            None => (format!("panel * {many}"), format!("min((panel + 1) * {many}, {}::size)", layout.name)),
+            Some(_) => {
+                let of = |side: &str| format!("{side}_register<{}, {many}>(panel)", layout.name);
+                (of("first"), of("end"))
+            }
+        }
+    }
+
     pub(super) fn read_panel(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
         let (target, shared) = (self.program.var(target), self.program.shared(shared));
         let Domain::Tile(layout) = target.domain else { return };
@@ -87,7 +102,10 @@ impl Emitter<'_> {
         let (rows, columns, width) = (shared.rows, shared.cols, panel(shared.dtype));
         let BulkStore { map, at, row_at, last: less } = store;
         let map = match less {
-            Some((panel, less)) => format!("panel == {panel} ? {less} : {map}"),
+            Some((panel, less)) => match self.panels_beside {
+                Some((beside, _)) => format!("panel % {beside} == {panel} ? {less} : {map}"),
+                None => format!("panel == {panel} ? {less} : {map}"),
+            },
             None => map.clone(),
         };
         let last = at.len() - 1;
@@ -95,7 +113,7 @@ impl Emitter<'_> {
         let boxes: Vec<String> = (0..columns / width)
             .map(|part| {
                 let (along_rows, along_last) = match (side, self.panels_beside) {
-                    (PanelSide::Rows, Some(beside)) => {
+                    (PanelSide::Rows, Some((beside, _))) => {
                         (format!("panel / {beside} * {rows}"), format!("panel % {beside} * {columns}"))
                     }
                     (PanelSide::Rows, None) => ("panel_row()".to_string(), format!("panel * {columns}")),

@@ -123,7 +123,7 @@ impl Emitter<'_> {
                 self.out.line(format!("const int {columns} = {tile}::columns_of({extent});"));
             }
             let (condition, elements) =
-                (&program.condition(narrow.condition).name, shared.stages * shared.pitch_elements());
+                (&program.condition(narrow.condition).name, shared.bytes() / shared.dtype.bytes());
             self.out.line(format!(
                 "if constexpr ({condition}) clear_beside<{tile}, THREADS + PRODUCERS>({name}, {elements}, {columns});"
             ));

@@ -314,7 +314,7 @@ impl<'n> Lowering<'n> {
                 PanelSide::Rows => (box_rows, last),
                 PanelSide::Columns => (last, columns),
             };
-            (panels.count - 1, self.box_map(tensor, boxes, less, Clip::default()).0)
+            (panels.beside - 1, self.box_map(tensor, boxes, less, Clip::default()).0)
         });
         self.promise("UTMASTG");
         Some(BulkStore { map, at, row_at, last })

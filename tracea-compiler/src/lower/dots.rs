@@ -45,13 +45,13 @@ impl Lowering<'_> {
                 Dtype::Tf32 => "HMMA.1688.F32.TF32",
                 _ => "FFMA",
             });
-            self.out.push(Stmt::Dot(Dot { target, overwrite: false, k: block, a, b, unit }));
+            self.out.push(Stmt::Dot(Dot { target, overwrite: false, k: block, a, b, unit, beside: None }));
             return Ok(());
         }
         self.await_operands(id);
         self.promise("HGMMA");
         let overwrite = self.drop_zero(target);
-        self.out.push(Stmt::Dot(Dot { target, overwrite, k: block, a, b, unit: MathUnit::Wgmma }));
+        self.out.push(Stmt::Dot(Dot { target, overwrite, k: block, a, b, unit: MathUnit::Wgmma, beside: None }));
         self.out.push(Stmt::DotWait { pending: 0, results: vec![target] });
         self.release_operands(id);
         if let Some((site, before)) = own_site {
@@ -205,10 +205,10 @@ impl Lowering<'_> {
 
     /// Smaller tiles, as panels, in the slots of a ring's buffer.
     pub fn guest(&mut self, name: &str, dtype: Dtype, (rows, cols): (u32, u32), host: SharedId) -> SharedId {
-        let Shared { stages, pitch, .. } = *self.program.shared(host);
+        let Shared { stages, pitch, others, .. } = *self.program.shared(host);
         let id = self.shared(name, dtype, rows, cols, stages);
         let buffer = &mut self.program.shared[id.0 as usize];
-        (buffer.host, buffer.pitch) = (Some(host), pitch);
+        (buffer.host, buffer.pitch, buffer.others) = (Some(host), pitch, others);
         (buffer.panels, buffer.fed) = (true, true);
         id
     }

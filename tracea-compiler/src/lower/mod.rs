@@ -69,6 +69,7 @@ mod selects;
 mod separable;
 pub mod shares;
 mod shifted;
+mod side_by_side;
 pub mod skew;
 mod split;
 mod streams;

@@ -132,8 +132,9 @@ mod tests {
         let waits: Vec<usize> = (0..all.len()).filter(|at| all[*at].starts_with("wait")).collect();
         let last_dot = all.iter().rposition(|line| line.starts_with("dot ")).expect("dots");
         assert!(waits.len() == 1 && waits[0] > last_dot, "{all:?}");
+        // Both are issued as one.
         let held = waits_and_releases(quote!(stages = 4, consumers = 1), two);
-        assert_eq!(held[0], "wait for dots, 2 pending");
+        assert_eq!(held[0], "wait for dots, 1 pending");
     }
 
     #[test]

@@ -115,8 +115,8 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
 fn by_turns(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered> {
     const LEAST_STAGES: u32 = 4;
     const MOST_STAGES: u32 = 8;
-    let deepest = |columns: u32| {
-        let narrower = schedule::variants::by_fewer_columns(&laid.nest, facts, schedule, WIDE, columns)?;
+    let deepest = |(wide, columns): (u32, u32)| {
+        let narrower = schedule::variants::by_fewer_columns(&laid.nest, facts, schedule, wide, columns)?;
         let why = "warpgroups that take turns, for short sums".to_string();
         let turns = Schedule { pingpong: true, why, ..narrower };
         let fits = |stages: u32| {
@@ -128,7 +128,8 @@ fn by_turns(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered> {
         };
         (LEAST_STAGES..=MOST_STAGES).rev().find_map(fits)
     };
-    [THREE_QUARTERS, HALF].into_iter().filter_map(deepest).collect()
+    let widths = [(WIDE, THREE_QUARTERS), (WIDE, HALF), (HALF, THREE_QUARTERS / 2), (HALF, HALF / 2)];
+    widths.into_iter().filter_map(deepest).collect()
 }
 
 /// Loops of one sum taken as one. What comes element by element takes many threads, of which small blocks without roles have most; where

@@ -214,6 +214,7 @@ impl Lowering<'_> {
             self.out.extend(shifted);
             left.retain(|group| Some(&group.last) == dots.last());
         } else {
+            let body = self.side_by_side(body);
             let body = self.beside_products(&body, &site).unwrap_or(body);
             let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
             self.out.push(step_loop(steps, body));

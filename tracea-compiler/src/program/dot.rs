@@ -13,6 +13,27 @@ pub struct Dot {
     pub a: Operand,
     pub b: Operand,
     pub unit: MathUnit,
+    /// Another product of the same first operand, that the same instructions multiply.
+    pub beside: Option<Beside>,
+}
+
+impl Dot {
+    /// All that are read, from left to right.
+    pub fn operands(&self) -> impl Iterator<Item = &Operand> {
+        [&self.a, &self.b].into_iter().chain(self.beside.iter().map(|beside| &beside.b))
+    }
+
+    /// All results.
+    pub fn targets(&self) -> impl Iterator<Item = VarId> {
+        std::iter::once(self.target).chain(self.beside.iter().map(|beside| beside.target))
+    }
+}
+
+/// Its tile lies behind the other product's in shared memory, stage by stage, and its result goes on as that one's columns do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    pub target: VarId,
+    pub b: Operand,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

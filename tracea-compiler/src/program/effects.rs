@@ -57,8 +57,8 @@ pub fn effects(stmt: &Stmt) -> Vec<Effect> {
         Stmt::HoldSlice { slice: Kept::Slice { shared, .. }, .. } => vec![Effect::Read(*shared)],
         Stmt::Keep { kept: Kept::Slice { shared, .. }, .. } => vec![Effect::Copy(*shared)],
         Stmt::Load { kept: Some(Kept::Slice { shared, .. }), .. } => vec![Effect::Read(*shared)],
-        Stmt::Dot(dot) => [&dot.a, &dot.b]
-            .into_iter()
+        Stmt::Dot(dot) => dot
+            .operands()
             .filter_map(|operand| match operand {
                 Operand::Shared { shared, .. } if dot.unit == MathUnit::Wgmma => Some(Effect::AsyncRead(*shared)),
                 Operand::Shared { shared, .. } | Operand::Fragments { shared, .. } => Some(Effect::Read(*shared)),

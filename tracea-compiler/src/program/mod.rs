@@ -26,7 +26,7 @@ use crate::plan;
 use crate::schedule::WARPGROUP;
 pub use access::{Access, AccessForm, Copy, Held, Parts};
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise, Short};
-pub use dot::{Dot, Major, MathUnit, Operand};
+pub use dot::{Beside, Dot, Major, MathUnit, Operand};
 pub use expr::{Expr, When};
 pub use int_text::{Divisor, IntText};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};

@@ -368,8 +368,8 @@ pub fn reads(stmt: &Stmt) -> BTreeSet<VarId> {
         }
         Stmt::DealParts { values, .. } => vars.extend(values.iter().map(|left| left.var)),
         Stmt::Dot(dot) => {
-            vars.insert(dot.target);
-            for operand in [&dot.a, &dot.b] {
+            vars.extend(dot.targets());
+            for operand in dot.operands() {
                 match operand {
                     Operand::Registers { value, .. } | Operand::Packed { operand: value } => vars.extend([*value]),
                     Operand::Shared { .. } | Operand::Fragments { .. } => {}

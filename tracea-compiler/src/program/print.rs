@@ -25,9 +25,10 @@ impl fmt::Display for Program {
         }
         for shared in &self.shared {
             let (rows, cols, stages) = (shared.rows, shared.cols, shared.stages);
-            let place = match shared.host {
-                Some(host) => format!("in {}", self.shared(host).name),
-                None => format!("at {}", shared.offset),
+            let place = match (shared.host, shared.behind) {
+                (Some(host), _) => format!("in {}", self.shared(host).name),
+                (_, Some(first)) => format!("behind {}", self.shared(first).name),
+                _ => format!("at {}", shared.offset),
             };
             writeln!(f, "shared {} = {} {rows}x{cols} x{stages} {place}", shared.name, shared.dtype.name())?;
         }
@@ -213,15 +214,13 @@ impl Program {
                 Stmt::AwaitEarly => write!(f, "await what came early")?,
                 Stmt::FinishStores => write!(f, "finish stores")?,
                 Stmt::PingPong(step, _) => write!(f, "ping-pong: {step:?}")?,
-                Stmt::Dot(dot) => write!(
-                    f,
-                    "dot {} {} {} . {} by {:?}",
-                    self.var(dot.target).name,
-                    if dot.overwrite { "=" } else { "+=" },
-                    self.operand(&dot.a),
-                    self.operand(&dot.b),
-                    dot.unit
-                )?,
+                Stmt::Dot(dot) => {
+                    let sign = if dot.overwrite { "=" } else { "+=" };
+                    let names: Vec<&str> = dot.targets().map(|target| self.var(target).name.as_str()).collect();
+                    let operands: Vec<String> = dot.operands().skip(1).map(|operand| self.operand(operand)).collect();
+                    let (names, operands) = (names.join(", "), operands.join(", "));
+                    write!(f, "dot {names} {sign} {} . {operands} by {:?}", self.operand(&dot.a), dot.unit)?
+                }
                 Stmt::Reduce { op, value, target, along } => write!(
                     f,
                     "reduce {} = {op:?} of {} along {along:?}",

@@ -27,11 +27,14 @@ pub struct Shared {
     pub sent: bool,
     /// Each thread passes its own elements through it, in no order with other threads, or each warpgroup does: no other buffer lies in its bytes.
     pub private: bool,
-    /// Bytes from one stage to the next.
+    /// Bytes from one stage to the next, and how many of them are another buffer's.
     pub pitch: u32,
+    pub others: u32,
     /// The buffer in whose stages it lies, from which of them on.
     pub host: Option<SharedId>,
     pub host_stage: u32,
+    /// The buffer behind each of whose tiles one of its own lies.
+    pub behind: Option<SharedId>,
     /// Bytes from the start of dynamic shared memory.
     pub offset: u32,
 }
@@ -50,8 +53,10 @@ impl Shared {
             sent: false,
             private: false,
             pitch: rows * cols * dtype.bytes(),
+            others: 0,
             host: None,
             host_stage: 0,
+            behind: None,
             offset: 0,
         }
     }
@@ -66,11 +71,18 @@ impl Shared {
     pub fn pitch_elements(&self) -> u32 {
         self.pitch / self.dtype.bytes()
     }
+    /// From its first byte to its last, with what lies between.
     pub fn bytes(&self) -> u32 {
-        (self.stages * self.pitch).next_multiple_of(1024)
+        (self.stages * self.pitch - self.others).next_multiple_of(1024)
+    }
+    /// Where its stages begin and end.
+    fn stretches(&self) -> impl Iterator<Item = (u32, u32)> {
+        let begins = (0..self.stages).map(|stage| self.offset + stage * self.pitch);
+        begins.map(|begin| (begin, begin + self.pitch - self.others))
     }
     pub fn overlaps(&self, other: &Shared) -> bool {
-        self.offset < other.offset + other.bytes() && other.offset < self.offset + self.bytes()
+        let meet = |(from, to): (u32, u32), (other_from, other_to)| from < other_to && other_from < to;
+        self.stretches().any(|own| other.stretches().any(|others| meet(own, others)))
     }
 }
 
@@ -80,7 +92,7 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     let mut lives: Vec<Option<(usize, usize)>> = vec![None; count];
     for (at, stmt) in program.body.iter().enumerate() {
         visit(stmt, &mut |id| {
-            let id = program.shared(id).host.unwrap_or(id);
+            let id = program.place_of(id);
             let life = &mut lives[id.0 as usize];
             let buffer = &program.shared[id.0 as usize];
             let first = if buffer.fed || buffer.private { 0 } else { at };
@@ -94,12 +106,13 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     let mut placed: Vec<usize> = Vec::new();
     let mut total = 0;
     for i in order {
-        let bytes = program.shared[i].bytes();
+        // With what lies behind its last tile.
+        let bytes = program.shared[i].bytes() + program.shared[i].others;
         let mut offset = 0;
         let mut taken: Vec<(u32, u32)> = placed
             .iter()
             .filter(|&&other| lives_meet(lives[i], lives[other]))
-            .map(|&other| (program.shared[other].offset, program.shared[other].bytes()))
+            .map(|&other| (program.shared[other].offset, program.shared[other].bytes() + program.shared[other].others))
             .collect();
         taken.sort_unstable();
         for (from, len) in taken {
@@ -111,6 +124,12 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
         program.shared[i].offset = offset;
         total = total.max(offset + bytes);
         placed.push(i);
+    }
+    for i in 0..count {
+        if let Some(first) = program.shared[i].behind {
+            let first = program.shared(first);
+            program.shared[i].offset = first.offset + first.tile_bytes();
+        }
     }
     for i in 0..count {
         if let Some(host) = program.shared[i].host {
@@ -127,6 +146,14 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
     if let Units::Queue(queue) = &mut program.units {
         queue.offset = program.shared_bytes.next_multiple_of(8);
         program.shared_bytes = queue.offset + Queue::BYTES;
+    }
+}
+
+impl Program {
+    /// The buffer whose place another one has in its bytes, or between its tiles.
+    fn place_of(&self, id: SharedId) -> SharedId {
+        let id = self.shared(id).host.unwrap_or(id);
+        self.shared(id).behind.unwrap_or(id)
     }
 }
 

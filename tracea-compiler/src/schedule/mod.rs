@@ -471,19 +471,26 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
 /// What it takes for two warpgroups to multiply in turn, each for tiles of its own.
 fn check_turns(facts: &Facts, schedule: &Schedule) -> Result<(), ScheduleError> {
     let refused = |message: &str| Err(ScheduleError::about("pingpong", message));
-    match &facts.dots[..] {
+    let Some((first, others)) = facts.dots.split_first() else { return Ok(()) };
+    let is_beside = |dot: &DotFact| (dot.m, dot.n, &dot.loops) == (first.m, first.n, &first.loops);
+    let from_registers = |dot: &DotFact| {
+        let across = matches!(dot.a, OperandSource::Tensor { major: Major::Mn, .. });
+        matches!(dot.a, OperandSource::Computed { .. }) || (dot.dtype == Dtype::Tf32 && across)
+    };
+    match first {
         _ if schedule.threads() != 2 * WARPGROUP => refused("two warpgroups take turns -- use consumers = 2"),
         _ if schedule.resident > 1 => {
             refused("a block that takes turns has a multiprocessor for itself -- use resident = 1")
         }
         _ if schedule.swapped => refused("products the other way round take no turns -- leave one of the options out"),
-        [DotFact { a: OperandSource::Computed { .. }, .. }]
-        | [DotFact { dtype: Dtype::Tf32, a: OperandSource::Tensor { major: Major::Mn, .. }, .. }] => {
+        _ if !others.iter().all(is_beside) => {
+            refused("products that do not lie side by side in one loop take no turns -- leave the option out")
+        }
+        _ if facts.dots.iter().any(from_registers) => {
             refused("the left operand comes from registers, 64 rows at a time -- leave the option out")
         }
-        [dot] if dot.loops.is_empty() => refused("a product that has no loop takes no turns -- leave the option out"),
-        [_] => Ok(()),
-        _ => refused("more than one product takes no turns -- leave the option out"),
+        _ if first.loops.is_empty() => refused("a product that has no loop takes no turns -- leave the option out"),
+        _ => Ok(()),
     }
 }
 

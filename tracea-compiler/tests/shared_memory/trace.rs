@@ -271,7 +271,7 @@ impl<'a> Role<'a> {
                 self.events.extend(read.map(|(slot, buffer)| Event::Read(slot, buffer)));
             }
             Stmt::Dot(dot) if self.program.producer.is_none() => {
-                for operand in [&dot.a, &dot.b] {
+                for operand in dot.operands() {
                     if let Operand::Shared { shared, slot, .. } | Operand::Fragments { shared, slot } = operand {
                         let stage = (*shared, slot.as_ref().map_or(0, |slot| self.value(slot)));
                         let event = Event::Use(stage, self.coordinates(*shared));
@@ -280,13 +280,13 @@ impl<'a> Role<'a> {
                 }
             }
             Stmt::Dot(dot) => {
-                let operands = [&dot.a, &dot.b].map(|operand| match operand {
+                let operands = dot.operands().map(|operand| match operand {
                     Operand::Shared { shared, slot, .. } | Operand::Fragments { shared, slot } => {
                         self.read(*shared, slot.as_ref())
                     }
                     Operand::Registers { .. } | Operand::Packed { .. } => None,
                 });
-                let read: Vec<_> = operands.into_iter().flatten().collect();
+                let read: Vec<_> = operands.flatten().collect();
                 match dot.unit {
                     MathUnit::Wgmma => self.events.push(Event::Issue(read)),
                     _ => self.events.extend(read.into_iter().map(|(slot, buffer)| Event::Read(slot, buffer))),

@@ -75,6 +75,37 @@ wgdot_kernel(const stored<T>* a, const stored<T>* b, float* c, bool accumulate) 
     for (int r = 0; r < Acc::size; ++r) c[Acc::row(r) * N + Acc::col(r)] = acc[r];
 }
 
+// Two products side by side, C as M x 2N: B's first N columns and its last ones lie in a tile each, one behind the other, as two B's do.
+template <class T, int BLOCKS, int N, int K, bool B_MN>
+__global__ void __launch_bounds__(128) wgdot_beside_kernel(const stored<T>* a, const stored<T>* b, float* c) {
+    constexpr int M = 64 * BLOCKS;
+    using Acc = Mma16816<M, N, 4, 1, 64>;
+    using TileA = PanelTile<T, M, K>;
+    using TileB = PanelTile<T, B_MN ? K : N, B_MN ? N : K>;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    stored<T>* const a_tile = reinterpret_cast<stored<T>*>(shared);
+    stored<T>* const b_tile = reinterpret_cast<stored<T>*>(shared + TileA::bytes);
+    fill_tile<TileA>(a_tile, a);
+    fill_tile<TileB>(b_tile, b);
+    fill_tile<TileB>(b_tile + N * K, b + N * K);
+    fence_proxy_async();
+    __syncthreads();
+    float first[Acc::size], second[Acc::size];
+#pragma unroll
+    for (int r = 0; r < Acc::size; ++r) first[r] = second[r] = 1.0f;
+    if constexpr (B_MN) {
+        wgdot_issue_beside<Acc, K>(first, second, PanelKMajor<T, M, K>{a_tile}, PanelMnMajor<T, N, K>{b_tile});
+    } else {
+        wgdot_issue_beside<Acc, K>(first, second, PanelKMajor<T, M, K>{a_tile}, PanelKMajor<T, N, K>{b_tile});
+    }
+    wgdot_wait<0>(first, second);
+#pragma unroll
+    for (int r = 0; r < Acc::size; ++r) {
+        c[Acc::row(r) * 2 * N + Acc::col(r)] = first[r];
+        c[Acc::row(r) * 2 * N + N + Acc::col(r)] = second[r];
+    }
+}
+
 // A from registers, in one of the forms that it may have.
 enum class InRegisters { accumulators, fragments, packed };
 

@@ -110,8 +110,29 @@ void test_wgdot(bool accumulate) {
           error < most_error, number(error));
 }
 
+template <class T, int BLOCKS, int N, int K, bool B_MN>
+void test_wgdot_beside() {
+    constexpr int M = 64 * BLOCKS;
+    const vector<stored<T>> a = random_values<stored<T>>(M * K), b = random_values<stored<T>>(2 * N * K);
+    Buffer<float> c(M * 2 * N);
+    launch(wgdot_beside_kernel<T, BLOCKS, N, K, B_MN>, 1, 128, (M + 2 * N) * K * static_cast<int>(sizeof(stored<T>)),
+           Buffer<stored<T>>(a).pointer, Buffer<stored<T>>(b).pointer, c.pointer);
+    const double error = worst_error(
+        c.read(), M, 2 * N, K, 1, [&](int i, int k) { return seen<T>(a[i * K + k]); },
+        [&](int k, int j) { return seen<T>(b[j / N * N * K + (B_MN ? k * N + j % N : j % N * K + k)]); });
+    check("wgdot beside " + name_of<T>() + " " + std::to_string(M) + "x2x" + std::to_string(N) + "x" + std::to_string(K) +
+              (B_MN ? ", B MN-major" : ""),
+          error < most_error, number(error));
+}
+
 template <class T, int... N>
 void test_wgdots() {
+    test_wgdot_beside<T, 1, 128, 128 / sizeof(stored<T>), false>();
+    test_wgdot_beside<T, 2, 96, 128 / sizeof(stored<T>), false>();
+    if constexpr (!same<T, tf32>) {
+        test_wgdot_beside<T, 1, 64, 128, true>();
+        test_wgdot_beside<T, 2, 64, 64, true>();
+    }
     (test_wgdot<T, 1, N, 64, false, false>(false), ...);
     if constexpr (!same<T, tf32>) {
         (test_wgdot<T, 1, N, 64, false, true>(false), ...);

@@ -182,10 +182,7 @@ impl Lowering<'_> {
         let shape = self.program.layout(layout);
         let LayoutKind::Mma16816 { warps_m, warps_n: 1 } = shape.kind else { return false };
         let whole = shape.rows.is_multiple_of(16 * warps_m) && warps_m.is_multiple_of(4);
-        // The panels of a warpgroup's next 64 rows begin where those of the first end.
-        let times = shape.rows / (16 * warps_m);
-        let even = times == 1 || shape.cols.is_multiple_of(panel(dtype));
-        self.role == Role::Consumer && whole && even && dtype.bytes() >= 2
+        self.role == Role::Consumer && whole && dtype.bytes() >= 2
     }
 
     /// How often a warpgroup has 64 of the tile's rows.

@@ -34,7 +34,7 @@ fn copy(shared: SharedId) -> Stmt {
 }
 fn product(a: SharedId, b: SharedId, unit: MathUnit) -> Stmt {
     let operand = |shared| Operand::Shared { shared, slot: None, major: Major::K };
-    Stmt::Dot(Dot { target: ACC, overwrite: false, k: 16, a: operand(a), b: operand(b), unit })
+    Stmt::Dot(Dot { target: ACC, overwrite: false, k: 16, a: operand(a), b: operand(b), unit, beside: None })
 }
 fn dot(a: SharedId, b: SharedId) -> Stmt {
     product(a, b, MathUnit::Mma)
@@ -283,7 +283,7 @@ fn a_slot_that_threads_read_is_free_when_their_warp_has() {
 fn fragments_are_fenced_while_their_product_runs() {
     let a = Operand::Fragments { shared: A, slot: None };
     let b = Operand::Shared { shared: B, slot: None, major: Major::K };
-    let dot = Stmt::Dot(Dot { target: ACC, overwrite: false, k: 32, a, b, unit: MathUnit::Wgmma });
+    let dot = Stmt::Dot(Dot { target: ACC, overwrite: false, k: 32, a, b, unit: MathUnit::Wgmma, beside: None });
     let dot_wait = Stmt::DotWait { pending: 0, results: vec![ACC] };
     let expected = "full, by TMA [] or else [FENCE], dot, FENCE, dot wait, WARP, release";
     assert_eq!(with_ring(APART, Some(BY_TMA), vec![wait_full(), dot, dot_wait, release()]), expected);

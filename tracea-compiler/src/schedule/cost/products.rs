@@ -49,7 +49,11 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
         let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
         let shared = match schedule.target.pipeline {
-            Pipeline::WarpRoles => shared_traffic(nest, schedule, dot, &mut written) / SHARED_BYTES,
+            Pipeline::WarpRoles => {
+                let joined = program.shared.iter().any(|shared| shared.behind.is_some());
+                let before = if joined { &facts.dots[..at] } else { &[] };
+                shared_traffic(nest, schedule, dot, before, &mut written) / SHARED_BYTES
+            }
             Pipeline::CommitGroups => 0,
         };
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
@@ -108,9 +112,20 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
 }
 
 /// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted the same, and what
-/// warpgroups read, each its rows of A and all of B.
-fn shared_traffic<'n>(nest: &'n Nest, schedule: &Schedule, dot: &DotFact, written: &mut Vec<&'n Op>) -> u32 {
-    let operands = [(&dot.a, dot.m, 1), (&dot.b, dot.n, schedule.threads().div_ceil(WARPGROUP))];
+/// warpgroups read, each its rows of A, unless the same instructions multiply them for a product before, and all of B.
+fn shared_traffic<'n>(
+    nest: &'n Nest,
+    schedule: &Schedule,
+    dot: &DotFact,
+    joined: &[DotFact],
+    written: &mut Vec<&'n Op>,
+) -> u32 {
+    let op = |source: &OperandSource| match source {
+        OperandSource::Tensor { load, .. } => Some(&nest.value(*load).op),
+        OperandSource::Computed { .. } => None,
+    };
+    let read_before = joined.iter().any(|before| op(&before.a).is_some_and(|known| Some(known) == op(&dot.a)));
+    let operands = [(&dot.a, dot.m, u32::from(!read_before)), (&dot.b, dot.n, schedule.threads().div_ceil(WARPGROUP))];
     let of = |(source, other, readers): (&OperandSource, AxisId, u32)| {
         let OperandSource::Tensor { load, .. } = source else { return 0 };
         let op = &nest.value(*load).op;
