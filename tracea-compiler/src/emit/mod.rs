@@ -161,17 +161,16 @@ impl<'a> Emitter<'a> {
                 }
                 match self.slots(var.domain) {
                     Some(slots) => {
-                        let (from, until) = match (var.domain, self.part) {
+                        let head = match (var.domain, self.part) {
                             (Domain::Tile(layout), Some(TilePart::Panel(many))) => {
                                 self.registers_of_panel(layout, many)
                             }
                             (Domain::Tile(_) | Domain::Cols(_), Some(TilePart::Slots)) => {
-                                ("slots.first".into(), "slots.end".into())
+                                "for (int reg = slots.first; reg < slots.end; ++reg)".into()
                             }
-                            _ => ("0".into(), slots),
+                            _ => format!("for (int reg = 0; reg < {slots}; ++reg)"),
                         };
                         self.out.line("#pragma unroll");
-                        let head = format!("for (int reg = {from}; reg < {until}; ++reg)");
                         self.out.line(format!("{head} {}[reg] = {text};", var.name));
                     }
                     None => self.out.line(format!("{} = {text};", var.name)),

@@ -9,16 +9,21 @@ use crate::program::{Access, AccessForm, BulkStore, Domain, IntText, OwnId, OwnP
 use crate::schedule::{WARPGROUP, panel};
 
 impl Emitter<'_> {
-    /// The first of a tile's registers that a panel has, so many at most, and the one past the last.
-    pub(super) fn registers_of_panel(&self, layout: LayoutId, many: u32) -> (String, String) {
+    /// The registers of a tile that a panel has, so many at most, as the head of a loop. How often it goes round is known before what panel it is.
+    pub(super) fn registers_of_panel(&self, layout: LayoutId, many: u32) -> String {
         let layout = self.program.layout(layout);
         let in_rows = self.panels_beside.map_or(layout.size(), |(_, times)| layout.size() / times);
         match self.panels_beside {
-            _ if in_rows.is_multiple_of(many) => (format!("panel * {many}"), format!("(panel + 1) * {many}")),
-            None => (format!("panel * {many}"), format!("min((panel + 1) * {many}, {}::size)", layout.name)),
+            _ if in_rows.is_multiple_of(many) => {
+                format!("for (int reg = panel * {many}; reg < (panel + 1) * {many}; ++reg)")
+            }
+            None => {
+                format!("for (int reg = panel * {many}; reg < min((panel + 1) * {many}, {}::size); ++reg)", layout.name)
+            }
             Some(_) => {
                 let of = |side: &str| format!("{side}_register<{}, {many}>(panel)", layout.name);
-                (of("first"), of("end"))
+                let (first, end) = (of("first"), of("end"));
+                format!("for (int reg = {first}; reg < {first} + {many}; ++reg) if (reg < {end})")
             }
         }
     }

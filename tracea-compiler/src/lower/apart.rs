@@ -75,7 +75,7 @@ fn refused(why: &str) -> ScheduleError {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{cuda, gemm, lines, lowered, program};
+    use crate::testing::{cuda, gated, gemm, lines, lowered, program};
     use quote::quote;
 
     #[test]
@@ -111,6 +111,21 @@ mod tests {
             "using IJTile = Mma16816<BLOCK_I, BLOCK_J, 4, 1, 64>;",
             "mbarrier_init(a_ready_empty + stage, TILE_THREADS / 32);",
             "if (visited++ % 2 != own_turn) { k_count += steps; continue; }",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+
+    /// Of 96 columns, two panels to each 64 rows, of which the second has 32.
+    #[test]
+    fn panels_of_the_next_rows_begin_where_those_of_the_first_end() {
+        let text = cuda(gated(quote!(sm_90a, i = 128, j = 96, k = 64, stages = 4, consumers = 2, pingpong = true)));
+        for line in [
+            "wgdot_issue_beside<IJTile, 64>(g, u, ",
+            "for (int panel = 0; panel < 4; ++panel) {",
+            "reg < first_register<IJTile, 32>(panel) + 32; ++reg) if (reg < end_register<IJTile, 32>(panel)) y_tile[reg] = ",
+            "tma_store(panel % 2 == 1 ? y_map64x32 : y_map64, ",
+            "j0 + panel % 2 * 64, i0 + panel / 2 * 64);",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }

@@ -11,7 +11,7 @@ pub mod target;
 pub mod variants;
 
 use crate::lower::analysis::{DotFact, Facts, OperandSource, operand_only, untransposed};
-use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, Op};
+use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, Op, Value};
 use crate::program::{Major, RoleRegisters};
 use spec::{ScheduleOption, ScheduleSpec};
 use target::{Pipeline, Target};
@@ -133,9 +133,17 @@ impl Schedule {
         if [outer, inner].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
             return None;
         }
-        let block = |axis: AxisId| self.blocks[axis.index()].unwrap_or(1);
+        // Of all operands that lie along one of them, and not along both.
+        let lines = |axis: AxisId, other: AxisId| {
+            let is_operand = |value: &&Value| {
+                let axes = &value.ty.axes;
+                matches!(value.op, Op::Load { .. }) && axes.len() > 1 && axes.contains(&axis) && !axes.contains(&other)
+            };
+            let operands = nest.values.iter().filter(is_operand).count().max(1) as u32;
+            operands * self.blocks[axis.index()].unwrap_or(1)
+        };
         let wave = MULTIPROCESSORS * self.resident;
-        let read = |rows: &u32| rows * block(outer) + wave / rows * block(inner);
+        let read = |rows: &u32| rows * lines(outer, inner) + wave / rows * lines(inner, outer);
         let squarest = || (0..=wave.ilog2()).rev().map(|power| 1 << power).min_by_key(read);
         self.raster.or_else(squarest).filter(|rows| *rows > 1)
     }

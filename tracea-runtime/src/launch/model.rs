@@ -79,9 +79,10 @@ const FASTER_BY_CHUNKS: u64 = 2;
 const FASTER_IN_REGISTERS: u64 = 5;
 /// The same of rows that a block takes in turn, from lines of memory, as a fraction: fitted to norms of 12289 to 50257 columns on an H200.
 const FASTER_BY_LINES: (u64, u64) = (16, 5);
-/// Cycles a step that a row of a box takes TMA longer where it lies beside the tensor. One wave is as long as the last of its blocks takes: on an
-/// H200, 192 x 6144 x 4096 takes 31.7 µs by tiles of 128 x 96, 0.42 µs a step, and whole tiles take 0.29.
-const ROW_BESIDE: u64 = 3;
+/// Cycles a step that a row of a box takes TMA longer where it lies beside the tensor, as do those of all blocks of its kind at the same time. One
+/// wave is as long as the last of its blocks takes: on an H200, 192 x 6144 x 4096 takes 31.7 µs by tiles of 128 x 96, 0.42 µs a step, and whole
+/// tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles.
+const ROW_BESIDE: u64 = 6;
 
 /// How much less, as a fraction, aligned rows take of which a block takes one after another: the slices that they share do not come from L2 each
 /// time. Measured on an H200 by a layer norm of 2048 x 32000: 77 µs by a block for each row, 71.6 in turn.
@@ -488,11 +489,11 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
     ((1..=rows).map(end).sum(), rows * all)
 }
 
-/// Rows of the last tiles' operands that lie beside the tensors.
+/// Rows of operands that lie beside the tensors, for each block: the last ones along an axis have them.
 fn beside(variant: &Variant, sizes: &Sizes) -> u64 {
     let of = |axis: &GridAxis| {
         let (blocks, block) = (blocks(axis, sizes), u64::from(axis.block));
-        if blocks > 1 { blocks.saturating_mul(block).saturating_sub(sizes.product(axis.dims)) } else { 0 }
+        if blocks > 1 { blocks.saturating_mul(block).saturating_sub(sizes.product(axis.dims)) / blocks } else { 0 }
     };
     variant.grid.iter().map(of).sum()
 }

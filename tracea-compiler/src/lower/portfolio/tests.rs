@@ -55,9 +55,10 @@ fn in_turn(result: TokenStream) -> Vec<Option<u32>> {
 
 #[test]
 fn warpgroups_take_turns_where_results_leave_by_panels_and_what_they_take_in_comes_by_tma() {
-    assert_eq!(in_turn(quote!(acc.to())), [Some(192), Some(128)]);
-    assert_eq!(in_turn(quote!((acc + bias[j].to::<f32>()).max(0.0).to())), [Some(192), Some(128)]);
-    assert_eq!(in_turn(quote!((acc + r[(i, j)].to::<f32>()).to())), [Some(192), Some(128)]);
+    let all = [Some(192), Some(128), Some(160), Some(144)];
+    assert_eq!(in_turn(quote!(acc.to())), all);
+    assert_eq!(in_turn(quote!((acc + bias[j].to::<f32>()).max(0.0).to())), all);
+    assert_eq!(in_turn(quote!((acc + r[(i, j)].to::<f32>()).to())), all);
     assert_eq!(in_turn(quote!((acc + r[(i + 1, j)].to::<f32>()).to())), []);
 }
 
