@@ -5,7 +5,7 @@ use super::precomputed::precomputed;
 use super::relaid::Laid;
 use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
 use crate::nest::Nest;
-use crate::program::{Domain, Program, Stmt, pressure};
+use crate::program::{Domain, Program, Stmt, Units, pressure};
 use crate::schedule::target::{self, Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError};
 use std::collections::BTreeSet;
@@ -360,12 +360,18 @@ fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32])
                 continue;
             }
             let program = lower(laid, facts, &tried)?;
-            if program.shared_bytes <= tried.shared_room() && (resident == 1 || pressure::fits(&program)) {
+            let shares = resident == 1 || (pressure::fits(&program) && !loads_in_bounds(&program));
+            if program.shared_bytes <= tried.shared_room() && shares {
                 return Ok(Lowered::of(laid, facts, tried, program));
             }
         }
     }
     fit(laid, facts, schedule.clone())
+}
+
+/// Whether threads load by themselves in loops with bounds of their own: the assembler spills where two blocks share registers.
+fn loads_in_bounds(program: &Program) -> bool {
+    matches!(program.units, Units::Queue(_)) && loads_of_a_step(program, &program.body) > 0
 }
 
 /// Whether consumers that have a multiprocessor for themselves find registers: for their values, for the turns of more rings than a

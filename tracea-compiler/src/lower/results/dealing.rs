@@ -12,7 +12,7 @@
 
 use crate::program::layout::LayoutId;
 use crate::program::pressure::CONSUMER_REGISTERS;
-use crate::program::{Domain, Left, Part, Program, Stmt, Units};
+use crate::program::{Domain, Left, PanelSide, Part, Program, Stmt, Units};
 
 /// Registers that addresses and the like take beside tiles.
 const BESIDE_TILES: u32 = 64;
@@ -20,6 +20,8 @@ const BESIDE_TILES: u32 = 64;
 const WEIGHTS: u32 = 48;
 /// The same of loops' own bounds, and of what compares them with a unit's place, where units differ in length.
 const OWN_BOUNDS: u32 = 16;
+/// The same of panels that are turned on their way.
+const TURNED: u32 = 16;
 /// Registers that a thread reads of other parts at a time, where there are as many: 32 KiB are on their way to a warpgroup then.
 const MOST_AHEAD: u32 = 64;
 /// The same where the loop before has fetched all that it read, and kept no addresses for it. Measured on an H200: 512 x 512 x 16384 takes 21.0 µs by
@@ -44,7 +46,8 @@ pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<S
     let each = size / panels;
     let held: u32 = values.iter().map(|left| held(program, left)).sum();
     let bounds = if matches!(program.units, Units::Queue(_)) { OWN_BOUNDS } else { 0 };
-    if held + each + bounds + CONSUMER_REGISTERS > registers {
+    let turned = if body[at + 1..].iter().any(is_turned) { TURNED } else { 0 };
+    if held + each + bounds + turned + CONSUMER_REGISTERS > registers {
         return body;
     }
     let beside = if relative.is_empty() { BESIDE_TILES } else { BESIDE_TILES + WEIGHTS };
@@ -69,6 +72,12 @@ fn loads_in_steps(body: &[Stmt]) -> bool {
         body.iter().any(|stmt| matches!(stmt, Stmt::Load { .. }) || stmt.bodies().into_iter().any(loads))
     }
     body.iter().any(|stmt| matches!(stmt, Stmt::For { body, .. } if loads(body)))
+}
+
+/// Whether panels leave with the tile's columns as their rows.
+fn is_turned(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::WritePanel { side: PanelSide::Columns, .. })
+        || stmt.bodies().into_iter().flatten().any(is_turned)
 }
 
 /// Registers of a thread.
