@@ -131,6 +131,31 @@ mod tests {
         }
     }
 
+    /// Each warpgroup fetches its own panels of what the result takes in, past the rings of both products.
+    #[test]
+    fn products_side_by_side_take_in_panels_in_turn() {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, i = 128, j = 96, k = 64, stages = 4, consumers = 2, pingpong = true)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                x: &Tensor<f16, (M, K)>, v: &Tensor<f16, (N, K)>, w: &Tensor<f16, (N, K)>, r: &Tensor<f16, (M, N)>,
+                y: &mut Tensor<f16, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut a = zeros::<f32>((i, j));
+                    let mut b = zeros::<f32>((i, j));
+                    tile!(for k in K {
+                        a += dot(x[(i, k)], v[(j, k)].t());
+                        b += dot(x[(i, k)], w[(j, k)].t());
+                    });
+                    y[(i, j)] = (a * b + r[(i, j)].to::<f32>()).to();
+                });
+            }
+        });
+        for line in ["wgdot_issue_beside<IJTile, 64>(a, b, ", "fetch_own_panel<", "read_panel<IJTile, "] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+
     #[test]
     fn what_takes_no_turns_is_refused() {
         let why = |schedule| {

@@ -60,7 +60,8 @@ impl Lowering<'_> {
         let visits = Count::visits(self.names.fresh(&format!("{stem}_visits")));
         let fixed = self.make_rings(fixed, &visits, "shared");
         // What passes by one ring alone is counted for that ring alone.
-        let apart = moving.len() > 1 && (!self.epilogues.is_empty() || self.may_be_shifted(dots));
+        let panels_pass = !self.epilogues.is_empty() && !self.schedule.pingpong;
+        let apart = moving.len() > 1 && (panels_pass || self.may_be_shifted(dots));
         let moving = match self.ring_of_before(&moving, apart) {
             Some(before) => self.pass_by(&before, moving),
             None => {

@@ -5,13 +5,14 @@ pub mod choose;
 pub mod cluster;
 pub mod cost;
 pub mod layouts;
+mod raster;
 pub mod room;
 pub mod spec;
 pub mod target;
 pub mod variants;
 
 use crate::lower::analysis::{DotFact, Facts, OperandSource, operand_only, untransposed};
-use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, Op, Value};
+use crate::nest::{AxisId, AxisKind, Dtype, Extent, Nest, Op};
 use crate::program::{Major, RoleRegisters};
 use spec::{ScheduleOption, ScheduleSpec};
 use target::{Pipeline, Target};
@@ -61,9 +62,6 @@ impl ScheduleError {
         ScheduleError { message: message.into(), option: Some(option.into()) }
     }
 }
-
-/// About as many as the largest devices have.
-const MULTIPROCESSORS: u32 = 128;
 
 /// A producer warpgroup.
 pub const PRODUCER_THREADS: u32 = WARPGROUP;
@@ -124,28 +122,6 @@ impl Schedule {
         /// What the driver takes of it for each.
         const OF_A_BLOCK: u32 = 1024;
         (self.target.shared_limit + OF_A_BLOCK) / self.resident - OF_A_BLOCK
-    }
-
-    /// Blocks along the outer of the grid's two innermost axes that are visited together, where both are tiled: as many as let a
-    /// wave of blocks read the fewest rows and columns, so that L2 holds what they share.
-    pub fn raster(&self, nest: &Nest) -> Option<u32> {
-        let [.., outer, inner] = nest.grid[..] else { return None };
-        if [outer, inner].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
-            return None;
-        }
-        // Of all operands that lie along one of them, and not along both.
-        let lines = |axis: AxisId, other: AxisId| {
-            let is_operand = |value: &&Value| {
-                let axes = &value.ty.axes;
-                matches!(value.op, Op::Load { .. }) && axes.len() > 1 && axes.contains(&axis) && !axes.contains(&other)
-            };
-            let operands = nest.values.iter().filter(is_operand).count().max(1) as u32;
-            operands * self.blocks[axis.index()].unwrap_or(1)
-        };
-        let wave = MULTIPROCESSORS * self.resident;
-        let read = |rows: &u32| rows * lines(outer, inner) + wave / rows * lines(inner, outer);
-        let squarest = || (0..=wave.ilog2()).rev().map(|power| 1 << power).min_by_key(read);
-        self.raster.or_else(squarest).filter(|rows| *rows > 1)
     }
 
     /// As its attribute would be written.
@@ -512,7 +488,7 @@ fn cut_alike(nest: &Nest, facts: &Facts, dot: &DotFact) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::testing::{gemm, lowered, program};
-    use proc_macro2::{Literal, TokenStream};
+    use proc_macro2::TokenStream;
     use quote::quote;
 
     fn refused(schedule: TokenStream) -> (String, String) {
@@ -596,16 +572,5 @@ mod tests {
             }
         };
         assert!(lowered(softmax).is_ok());
-    }
-
-    /// 16 × 8 blocks of 64 × 128 are a wave that reads 1024 rows and as many columns.
-    #[test]
-    fn blocks_that_run_together_read_few_rows_and_columns() {
-        let raster = |rows: u32, columns: u32, resident: u32| {
-            let [i, j, resident] = [rows, columns, resident].map(Literal::u32_unsuffixed);
-            program(gemm(quote!(sm_90a, i = #i, j = #j, k = 64, stages = 2, consumers = 1, resident = #resident)))
-                .raster
-        };
-        assert_eq!([raster(64, 128, 1), raster(64, 256, 1), raster(64, 64, 2)], [Some(16), Some(32), Some(16)]);
     }
 }
