@@ -24,6 +24,7 @@
 //! - `split` shares a loop's steps out among blocks, `rejoined` says how what it carries is put together again;
 //! - `relative` knows sums whose terms are relative to a running extreme;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
+//! - `side_by_side` has two products of one operand multiplied by the same instructions, `beside` computes other values meanwhile;
 //! - `overlap` lets products run on while the next operands are awaited, `shifted` while the next step works out what to multiply;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `clusters` finds the tiles that neighbouring blocks fetch for each other;
