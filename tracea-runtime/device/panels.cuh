@@ -59,6 +59,7 @@ __device__ __forceinline__ constexpr int end_register(int panel) {
 #else
 template <class L, int REGISTERS>
 __device__ __forceinline__ constexpr int first_register(int panel) {
+    static_assert(panels_beside<L, REGISTERS>() > 0 && L::row_blocks == 1, "a warp holds 16 whole rows");
     return panel * REGISTERS;
 }
 template <class L, int REGISTERS>
