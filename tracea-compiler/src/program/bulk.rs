@@ -92,7 +92,8 @@ pub struct BulkStore {
     /// Where the tile begins, for each of the map's axes, and along which of them its rows run.
     pub at: Vec<IntText>,
     pub row_at: usize,
-    /// Where the last panel has less of the tile than others, its position and the parameter that describes its box.
+    /// Where the last of the panels beside each other has less of the tile than others, its position among them and the parameter that
+    /// describes its box.
     pub last: Option<(u32, String)>,
 }
 
