@@ -9,18 +9,22 @@ struct BlockPosition {
     int row, col;
 };
 
-// Down GROUP rows, then one column on: blocks that run at the same time read few rows and few columns, which L2 then holds.
+// By groups of GROUP rows: blocks that run at the same time read few rows and few columns, which L2 then holds. Within a group by strips of
+// STRIP columns, each row by row.
 //
-//     0 3 6 9        GROUP = 3, 4 columns
-//     1 4 7 ...
-//     2 5 8
-template <int GROUP>
+//     0 1 | 6 7 | 12        GROUP = 3, STRIP = 2, 5 columns
+//     2 3 | 8 9 | 13
+//     4 5 |10 11| 14
+template <int GROUP, int STRIP = 1>
 __device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) {
     // Before a block's first load all of this is waited for: what needs no division by a number that is not known is told apart.
     const int group = rows > GROUP ? block / (GROUP * cols) : 0;
     const int within = block - group * (GROUP * cols), height = min(rows - group * GROUP, GROUP);
-    const int col = height == GROUP ? within / GROUP : height == 1 ? within : within / height;
-    return {group * GROUP + within - col * height, col};
+    if (height == 1) return {group * GROUP, within};
+    const int strip = height == GROUP ? within / (GROUP * STRIP) : within / (height * STRIP);
+    const int place = within - strip * (height * STRIP), first = strip * STRIP, width = min(cols - first, STRIP);
+    const int row = width == STRIP ? place / STRIP : place / width;
+    return {group * GROUP + row, first + place - row * width};
 }
 
 // Row by row, each from its last column on, where blocks take longer from one column to the next; but of the last rows, so many, the last

@@ -95,7 +95,11 @@ impl Emitter<'_> {
                 name
             });
             let within = if axes.is_empty() { "block".to_string() } else { format!("block % ({rows} * {cols})") };
-            self.out.line(format!("const BlockPosition at = grouped<{raster}>({within}, {rows}, {cols});"));
+            let order = match raster.strip {
+                1 => raster.rows.to_string(),
+                strip => format!("{}, {strip}", raster.rows),
+            };
+            self.out.line(format!("const BlockPosition at = grouped<{order}>({within}, {rows}, {cols});"));
             if !axes.is_empty() {
                 self.out.line(format!("block /= {rows} * {cols};"));
             }

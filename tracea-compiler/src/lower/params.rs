@@ -18,7 +18,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         .iter()
         .enumerate()
         .filter_map(|(index, _)| schedule.blocks[index].map(|block| (AxisId(index as u32), block)));
-    let raster = raster(nest, schedule);
+    let raster = schedule.raster(nest, facts);
     let descending = |axis: AxisId| raster.is_none() && longer_along(&nest.body, axis).is_some();
     let mut params = all(nest, schedule, names);
     let together = match nest.grid[..] {
@@ -98,13 +98,6 @@ fn joined(nest: &Nest) -> Vec<plan::Joined> {
     let axes = |tensor: &Tensor| tensor.dims.last().map_or(0, |last| nest.dim(*last).parts.len());
     let joined = |(tensor, one): (usize, &Tensor)| (axes(one) > 0).then(|| plan::Joined { tensor, axes: axes(one) });
     nest.tensors.iter().enumerate().filter_map(joined).collect()
-}
-
-/// Blocks of two tiled axes that run together read a compact rectangle of the operands.
-fn raster(nest: &Nest, schedule: &Schedule) -> Option<u32> {
-    let [.., outer, _] = nest.grid[..] else { return None };
-    let together = if schedule.cluster == Some(outer) { cluster::BLOCKS } else { 1 };
-    schedule.raster(nest).map(|raster| (raster / together).max(1))
 }
 
 /// `attention_D64_causal`: the kernel and its instance.
@@ -453,7 +446,7 @@ mod tests {
 
     #[test]
     fn blocks_of_two_tiled_axes_are_visited_in_groups() {
-        let raster = |schedule| program(gemm(schedule)).raster;
+        let raster = |schedule| program(gemm(schedule)).raster.map(|raster| raster.rows);
         assert_eq!(raster(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2), raster = 4)), Some(4));
         assert_eq!(raster(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2), raster = 1)), None);
         let heads = program(quote! {

@@ -89,8 +89,8 @@ pub struct Program {
     /// What boxes fill that may be shorter than it.
     pub short: Vec<Short>,
     pub grid: Vec<GridAxis>,
-    /// Where blocks of the grid's two innermost axes are visited in groups: so many along the outer one, or so many clusters.
-    pub raster: Option<u32>,
+    /// Where blocks of the grid's two innermost axes are visited in groups.
+    pub raster: Option<Raster>,
     /// Where blocks take longer and longer along the last axis: the parameter that says how many of the last ones along the others are visited
     /// together, the longest first.
     pub together: Option<String>,
@@ -174,6 +174,15 @@ pub enum ParamType {
     Workspace,
     /// `unsigned*`: of what has come for each tile, or of units that are taken.
     Counts,
+}
+
+/// In which order blocks of the grid's two innermost axes are visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Raster {
+    /// Blocks along the outer axis, or clusters of them, that make a group.
+    pub rows: u32,
+    /// Columns of a group that are visited together, row by row.
+    pub strip: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]

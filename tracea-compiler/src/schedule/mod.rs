@@ -27,7 +27,7 @@ pub struct Schedule {
     pub warps: (u32, u32),
     /// Depth of the rings that feed dots.
     pub stages: u32,
-    /// Blocks along the outer of two grid axes that are visited together, where that is pinned: [`Schedule::raster`].
+    /// Blocks along the outer of two grid axes that are visited together, where that is pinned: [`Schedule::order`].
     pub raster: Option<u32>,
     /// Blocks that a multiprocessor is to hold at a time: one begins or ends while another multiplies.
     pub resident: u32,
@@ -151,8 +151,8 @@ impl Schedule {
         if let Some(axis) = self.cluster {
             parts.push(format!("cluster = {}", cluster::shape(facts, axis)));
         }
-        if let Some(raster) = self.raster(nest) {
-            parts.push(format!("raster = {raster}"));
+        if let Some(order) = self.order(nest, facts) {
+            parts.push(format!("raster = {}", order.rows));
         }
         if self.resident > 1 {
             parts.push(format!("resident = {}", self.resident));

@@ -383,6 +383,15 @@ __global__ void pack_kernel(const float* x, T* out, float* back, int n) {
     }
 }
 
+template <int GROUP, int STRIP>
+__global__ void grouped_kernel(int rows, int cols, int* row, int* col) {
+    const int n = rows * cols;
+    for (int i = static_cast<int>(threadIdx.x + blockIdx.x * blockDim.x); i < n; i += static_cast<int>(blockDim.x * gridDim.x)) {
+        const BlockPosition at = grouped<GROUP, STRIP>(i, rows, cols);
+        row[i] = at.row, col[i] = at.col;
+    }
+}
+
 static __global__ void longest_first_kernel(int rows, int cols, int together, int* row, int* col) {
     const int n = rows * cols;
     for (int i = static_cast<int>(threadIdx.x + blockIdx.x * blockDim.x); i < n; i += static_cast<int>(blockDim.x * gridDim.x)) {

@@ -878,6 +878,33 @@ void test_fast_div() {
 
 // ---- the order of blocks
 
+// Group after group of rows, in each strip after strip of columns, in each row after row.
+template <int GROUP, int STRIP>
+void test_grouped(int rows, int cols) {
+    const size_t blocks = static_cast<size_t>(rows) * cols;
+    Buffer<int> row(blocks), col(blocks);
+    launch(grouped_kernel<GROUP, STRIP>, 2, 256, 0, rows, cols, row.pointer, col.pointer);
+    const vector<int> r = row.read(), c = col.read();
+    bool good = true;
+    size_t i = 0;
+    for (int group = 0; group < rows; group += GROUP) {
+        for (int strip = 0; strip < cols; strip += STRIP) {
+            for (int at = group; at < std::min(group + GROUP, rows); ++at) {
+                for (int there = strip; there < std::min(strip + STRIP, cols); ++there, ++i) good &= r[i] == at && c[i] == there;
+            }
+        }
+    }
+    const string order = std::to_string(GROUP) + " rows by strips of " + std::to_string(STRIP);
+    check("grouped, " + std::to_string(rows) + " x " + std::to_string(cols) + ", " + order, good);
+}
+
+template <int GROUP, int STRIP>
+void test_grouped() {
+    for (const int rows : {1, 2, GROUP - 1, GROUP, GROUP + 1, 2 * GROUP + 3}) {
+        for (const int cols : {1, 2, STRIP, STRIP + 1, 2 * STRIP + 1, 29}) test_grouped<GROUP, STRIP>(rows, cols);
+    }
+}
+
 // Each once: by itself, a row goes from its last column to its first; of rows together, all blocks do.
 void test_longest_first(int rows, int cols, int together) {
     const size_t blocks = static_cast<size_t>(rows) * cols;
@@ -1073,6 +1100,10 @@ void test_transposed_copies() {
 int main() {
     test_conversions();
     test_fast_div();
+    test_grouped<8, 1>();
+    test_grouped<16, 2>();
+    test_grouped<8, 4>();
+    test_grouped<3, 2>();
     test_longest_first(1, 1, 1);
     test_longest_first(1, 7, 1);
     test_longest_first(9, 5, 1);
