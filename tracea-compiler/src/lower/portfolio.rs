@@ -19,6 +19,9 @@ const THREE_QUARTERS: u32 = 192;
 /// products of f16, no one chosen for it: without these 0.972 of what it is with them and 112 and 224 in the geometric mean, by 160 alone 0.988, by 144
 /// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 42.3 µs by 144 columns, and 46.9 without.
 const BETWEEN: [u32; 4] = [208, 176, 160, 144];
+/// And of tiles that pairs of blocks take as well as single ones, for rows of operands that begin amid lines of memory: twice as many lines come from
+/// L2, of which a pair asks for fewer. Measured on an H100: 3000³ takes 92.6 µs by pairs of 128 x 192, 103 without, whose rows are copied first.
+const PAIRED: [u32; 2] = [208, 192];
 /// The same instead of half as many, for few tiles. Measured on an H200: 256 x 5120 x 3072 takes 17.0 µs by 80 columns, and 20.9 without, 896 x
 /// 1536 x 1536 12.0 by 96, and 13.2; over 28 products of up to 9 million results, the fastest takes 0.979 of what it did in the geometric mean.
 const BETWEEN_NARROW: [u32; 2] = [96, 80];
@@ -79,7 +82,8 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
         }
         portfolio.extend(by_turns(&laid, &facts, &narrower));
         if is_plain(&laid, &facts) {
-            portfolio.extend(by_columns_between(&laid, &facts, &narrower, WIDE, &BETWEEN));
+            let between = by_columns_between(&laid, &facts, &narrower, WIDE, &BETWEEN);
+            portfolio.extend(between.into_iter().flat_map(|lowered| with_pairs_of_rows(&laid, &facts, lowered)));
             portfolio.extend(by_columns_between(&laid, &facts, &narrower, HALF, &BETWEEN_SIDE_BY_SIDE));
         }
         portfolio.extend(by_three_warpgroups(&laid, &facts, &narrower));
@@ -300,7 +304,19 @@ fn by_pairs(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> 
 /// A narrow schedule, and the same for pairs of blocks where windows come from L2 once for each of their taps: so many bytes that it counts
 /// what else comes.
 fn with_pairs(laid: &Laid, facts: &Facts, narrow: Lowered) -> impl Iterator<Item = Lowered> {
-    let pairs = (!narrow.program.windows.is_empty()).then(|| by_pairs(laid, facts, &narrow.schedule)).flatten();
+    let windows = (!narrow.program.windows.is_empty()).then(|| by_pairs(laid, facts, &narrow.schedule)).flatten();
+    with_pairs_of_rows(laid, facts, narrow).chain(windows)
+}
+
+/// The same where operands come by rows, and one product is all that comes of them.
+fn with_pairs_of_rows(laid: &Laid, facts: &Facts, narrow: Lowered) -> impl Iterator<Item = Lowered> {
+    let Lowered { schedule, program, .. } = &narrow;
+    let by_rows = program.windows.is_empty() && is_plain(laid, facts) && !takes_in_panels(program);
+    let is_paired = |dot: &DotFact| schedule.blocks[dot.n.index()].is_some_and(|columns| PAIRED.contains(&columns));
+    let pairs = match &facts.dots[..] {
+        [dot] if by_rows && is_paired(dot) => by_pairs(laid, facts, schedule),
+        _ => None,
+    };
     std::iter::once(narrow).chain(pairs)
 }
 

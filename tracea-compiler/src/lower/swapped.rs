@@ -190,7 +190,7 @@ mod tests {
     fn portfolios_have_schedules_for_few_rows_and_of_more_rows_than_columns() {
         let (nest, _) = nest(gemm(quote!(sm_90a)));
         let portfolio = lower_portfolio(&nest, &SM_90A).expect("a portfolio");
-        let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped);
+        let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped && lowered.schedule.cluster.is_none());
         let tiles: Vec<(u32, u32)> =
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
         let more = [192, 208, 176, 160, 144, 96].map(|rows| (128, rows));

@@ -39,24 +39,25 @@ impl Order {
 
 impl Schedule {
     /// The order of blocks along the grid's two innermost axes, where both are tiled: a wave of blocks is to read few rows and columns, so that L2
-    /// holds what they share, and so are neighbours of the wave, where tiles are small.
+    /// holds what they share, and so are neighbours of the wave, where tiles are small. Two that follow each other share what is larger.
     pub fn order(&self, nest: &Nest, facts: &Facts) -> Option<Order> {
         let read = Lines::of(self, nest)?;
         let wave = MULTIPROCESSORS * self.resident;
-        let enough = match self.target.pipeline {
+        let (strips, enough) = match self.target.pipeline {
             Pipeline::WarpRoles if self.cluster.is_none() && !facts.dots.is_empty() => {
-                read.products(facts) / PRODUCTS_OF_AN_ELEMENT
+                (&STRIPS[..], read.products(facts) / PRODUCTS_OF_AN_ELEMENT)
             }
-            _ => u32::MAX,
+            _ => (&STRIPS[..1], u32::MAX),
         };
         let rows = match self.raster {
             Some(rows) => vec![rows],
             None => (0..=wave.ilog2()).rev().map(|power| 1 << power).collect(),
         };
-        let orders = STRIPS.iter().flat_map(|strip| rows.iter().map(|rows| Order { rows: *rows, strip: *strip }));
+        let orders = strips.iter().flat_map(|strip| rows.iter().map(|rows| Order { rows: *rows, strip: *strip }));
         let by_neighbours = |order: &Order| read.most(order.neighbours()).max(enough);
         let by_wave = |order: &Order| read.all((order.rows, wave / order.rows));
-        orders.min_by_key(|order| (by_neighbours(order), by_wave(order))).filter(|order| order.rows > 1)
+        let by_two = |order: &Order| read.all(if order.strip == 1 { (2, 1) } else { (1, 2) });
+        orders.min_by_key(|order| (by_neighbours(order), by_wave(order), by_two(order))).filter(|order| order.rows > 1)
     }
 
     /// The same for code, which counts clusters where there are some.

@@ -5,6 +5,7 @@ use crate::schedule::target::SM_90A;
 use crate::testing::{cuda, flat, gemm, lines, lowered, nest, program};
 use proc_macro2::TokenStream;
 use quote::quote;
+use std::collections::BTreeSet;
 
 /// `c = a · b` in tiles of 128 × 256, with this option beside.
 fn product(a: TokenStream, b: TokenStream, option: TokenStream) -> TokenStream {
@@ -200,15 +201,21 @@ fn blocks_whose_loops_end_apart_make_no_pairs() {
     assert!(message.starts_with("blocks of a cluster walk loops together, and one here has bounds of its own"));
 }
 
+/// A pair halves what it shares: of columns, panels of 64; of rows of B along the sum, any.
 #[test]
-fn the_portfolio_has_pairs_of_its_largest_tiles_and_of_one_warpgroups() {
+fn the_portfolio_has_pairs_of_its_larger_tiles_and_of_one_warpgroups() {
     let item = gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)));
     let portfolio = lower_portfolio(&nest(item).0, &SM_90A).expect("a portfolio");
     let paired: Vec<_> = portfolio.iter().filter(|lowered| lowered.program.cluster.is_some()).collect();
-    let [large, small] = paired[..] else { panic!("{} with pairs", paired.len()) };
-    assert_eq!(large.schedule.blocks, portfolio[0].schedule.blocks);
-    assert_eq!((small.schedule.blocks[0], small.schedule.blocks[1]), (Some(64), Some(128)));
-    for paired in [large, small] {
+    let tiles = paired
+        .iter()
+        .map(|lowered| (lowered.schedule.swapped, lowered.program.layouts[0].rows, lowered.program.layouts[0].cols));
+    let tiles: BTreeSet<_> = tiles.collect();
+    let plain = [(128, 256), (64, 128)].map(|(rows, cols)| (false, rows, cols));
+    let swapped = [208, 192].map(|cols| (true, 128, cols));
+    assert_eq!(tiles, plain.into_iter().chain(swapped).collect::<BTreeSet<_>>());
+    assert_eq!(paired.len(), tiles.len());
+    for paired in paired {
         assert!(portfolio[0].program.split.is_some() && paired.program.split.is_none());
         assert!(paired.program.promised_sass.contains(&".MULTICAST".to_string()));
     }
