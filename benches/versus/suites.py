@@ -56,6 +56,12 @@ def transposed(comparison, shapes):
             product(comparison, "transposed", letters, shape)
 
 
+def uneven(comparison, shapes):
+    for shape in shapes.uneven:
+        for letters in ("tn", "nn"):
+            product(comparison, "uneven", letters, shape)
+
+
 def ragged(comparison, shapes):
     for shape in shapes.ragged:
         for letters in ("tn", "nn"):

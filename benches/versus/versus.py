@@ -10,6 +10,7 @@ gemm        f16 products                                               cuBLAS th
 gemm-bf16   bf16 products                                              the same
 gemm-tf32   f32 products on tensor cores                               the same, with tf32 allowed
 transposed  f16 products in all four transpositions                    the same
+uneven      f16 products with sizes that are multiples of 8, not of 64 the same
 ragged      f16 products with odd or prime sizes                       the same
 linear      product with bias, activation, residual                    torch.compile
 swiglu      two products, one gates the other                          torch.compile of one concatenated product
@@ -36,8 +37,8 @@ from shapes import HELD_OUT, MAIN, drawn
 
 SUITES = {
     "gemm": suites.gemm, "gemm-bf16": suites.gemm_bf16, "gemm-tf32": suites.gemm_tf32, "transposed": suites.transposed,
-    "ragged": suites.ragged, "linear": suites.linear, "swiglu": suites.swiglu, "conv2d": suites.conv2d, "attention": suites.attention,
-    "few-heads": suites.few_heads, "memory": suites.memory, "portfolio": suites.portfolio,
+    "uneven": suites.uneven, "ragged": suites.ragged, "linear": suites.linear, "swiglu": suites.swiglu, "conv2d": suites.conv2d,
+    "attention": suites.attention, "few-heads": suites.few_heads, "memory": suites.memory, "portfolio": suites.portfolio,
 }
 DEFAULT = [suite for suite in SUITES if suite != "portfolio"]
 OF_DRAWN = ["gemm", "gemm-bf16", "linear", "swiglu"]
