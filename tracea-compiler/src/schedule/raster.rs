@@ -42,10 +42,10 @@ impl Schedule {
     /// holds what they share, and so are neighbours of the wave, where tiles are small. Two that follow each other share what is larger.
     pub fn order(&self, nest: &Nest, facts: &Facts) -> Option<Order> {
         let read = Lines::of(self, nest)?;
-        let wave = MULTIPROCESSORS * self.resident;
+        let (wave, products) = (MULTIPROCESSORS * self.resident, read.products(facts));
         let (strips, enough) = match self.target.pipeline {
-            Pipeline::WarpRoles if self.cluster.is_none() && !facts.dots.is_empty() => {
-                (&STRIPS[..], read.products(facts) / PRODUCTS_OF_AN_ELEMENT)
+            Pipeline::WarpRoles if self.cluster.is_none() && products > 0 => {
+                (&STRIPS[..], products / PRODUCTS_OF_AN_ELEMENT)
             }
             _ => (&STRIPS[..1], u32::MAX),
         };
