@@ -63,7 +63,7 @@ impl Schedule {
     /// The same for code, which counts clusters where there are some.
     pub fn raster(&self, nest: &Nest, facts: &Facts) -> Option<Raster> {
         let Order { rows, strip } = self.order(nest, facts)?;
-        let outer = Lines::of(self, nest)?.outer;
+        let [.., outer, _] = nest.grid[..] else { return None };
         let blocks = if self.cluster == Some(outer) { cluster::BLOCKS } else { 1 };
         Some(Raster { rows: (rows / blocks).max(1), strip })
     }
@@ -134,6 +134,16 @@ mod tests {
         };
         let orders = [order(64, 256, 1), order(64, 128, 1), order(64, 64, 2)];
         assert_eq!(orders, [Some((32, 1)), Some((16, 2)), Some((8, 4))]);
+    }
+
+    /// Two of more rows than columns have the rows in common; clusters are given to the device's parts in turn, and have no strips.
+    #[test]
+    fn blocks_that_follow_each_other_share_what_is_larger() {
+        let order = |schedule| program(gemm(schedule)).raster.map(|raster| (raster.rows, raster.strip));
+        let tall = quote!(sm_90a, i = 208, j = 128, k = 64, stages = 4, consumers = 2, swapped = true);
+        let wide = quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2);
+        let paired = quote!(sm_90a, i = 64, j = 128, k = 64, stages = 4, consumers = 1, cluster = (2, 1));
+        assert_eq!([order(tall), order(wide), order(paired)], [Some((8, 2)), Some((16, 1)), Some((8, 1))]);
     }
 
     /// Of the columns of two products side by side, twice as many.
