@@ -57,33 +57,29 @@ impl Emitter<'_> {
     pub(super) fn locate(&mut self) {
         let program = self.program;
         let unit = self.unit.clone();
-        match &program.split {
-            Some(split) => {
-                let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
-                match &split.whole {
-                    Some(WholeTiles { count, by_cut, work }) => self
-                        .out
-                        .line(format!("const CutTile {work} = cut_tile<CUT>({unit}, {by_cut}, {count}, {parts});")),
-                    None => {
-                        self.out.line(format!("const int {part} = CUT ? {unit} % {parts} : 0;"));
-                        self.out.line(format!("const int {tile} = CUT ? {unit} / {parts} : {unit};"));
-                        self.out.line(format!("const int {} = CUT ? {parts} : 1;", split.parts_here));
-                    }
+        if let Some(split) = &program.split {
+            let (part, parts, tile) = (&split.part, &split.parts, &split.tile);
+            match &split.whole {
+                Some(WholeTiles { count, by_cut, work }) => {
+                    self.out.line(format!("const CutTile {work} = cut_tile<CUT>({unit}, {by_cut}, {count}, {parts});"));
                 }
-                if !program.grid.is_empty() {
-                    self.out.line(format!("int block = {};", split.tile));
+                None => {
+                    self.out.line(format!("const int {part} = CUT ? {unit} % {parts} : 0;"));
+                    self.out.line(format!("const int {tile} = CUT ? {unit} / {parts} : {unit};"));
+                    self.out.line(format!("const int {} = CUT ? {parts} : 1;", split.parts_here));
                 }
             }
-            None if program.cluster.is_some() => {
-                // Units of a cluster are neighbours: grids are whole clusters, and a block keeps its rank.
-                self.out.line(format!("const int rank = {unit} % CLUSTER;"));
-                self.out.line(format!("int block = {unit} / CLUSTER;"));
-            }
-            None if !program.grid.is_empty() => self.out.line(format!("int block = {unit};")),
-            None => {}
         }
         if program.grid.is_empty() {
             return;
+        }
+        let tile = program.split.as_ref().map_or(unit, |split| split.tile.clone());
+        if program.cluster.is_some() {
+            // Tiles of a cluster are neighbours: grids are whole clusters, as many tiles are cut, and a block keeps its rank.
+            self.out.line(format!("const int rank = {tile} % CLUSTER;"));
+            self.out.line(format!("int block = {tile} / CLUSTER;"));
+        } else {
+            self.out.line(format!("int block = {tile};"));
         }
         let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
         if let Some(raster) = program.raster {

@@ -68,8 +68,8 @@ impl Lowering<'_> {
 
     /// Makes room for the parts, before anything counts the loop's steps.
     pub fn prepare_split(&mut self) {
-        // Blocks of a cluster share out tiles, and warpgroups with tiles of their own.
-        let may_be_cut = self.schedule.cluster.is_none() && !self.schedule.pingpong && self.program.skew.is_none();
+        // Warpgroups with tiles of their own share those out.
+        let may_be_cut = !self.schedule.pingpong && self.program.skew.is_none();
         let whole = |outer: &Loop| outer.from.is_none() && outer.until.is_none();
         let plain = |outer: &Loop| is_tiled(self.nest, outer.axis) && whole(outer);
         let cut = |outer: &Loop| may_be_cut && (self.brings_operands(outer) || plain(outer));

@@ -61,7 +61,7 @@ pub fn widest(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<AxisId>
 }
 
 /// Axes of the grid along which the rows or columns of products lie.
-fn candidates(nest: &Nest, facts: &Facts) -> impl Iterator<Item = AxisId> {
+pub fn candidates(nest: &Nest, facts: &Facts) -> impl Iterator<Item = AxisId> {
     let of_product = |axis: &AxisId| facts.dots.iter().any(|dot| dot.m == *axis || dot.n == *axis);
     nest.grid.iter().copied().filter(move |axis| nest.axis(*axis).kind == AxisKind::Tiled && of_product(axis))
 }

@@ -326,6 +326,22 @@ pub fn by_pairs(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Sched
     Some(Schedule { cluster: Some(axis), why, ..schedule.clone() })
 }
 
+/// A product by tiles of as many rows as columns, three warpgroups', for pairs of blocks along either side: an eighth more results than the widest
+/// tiles have, from as many bytes, so that some sizes take fewer waves.
+pub fn by_square_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
+    const SIDE: u32 = 192;
+    const WARPGROUPS: u32 = 3;
+    const STAGES: u32 = 3;
+    let [dot] = &facts.dots[..] else { return Vec::new() };
+    if [dot.m, dot.n].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
+        return Vec::new();
+    }
+    let why = "pairs of blocks with square tiles, where these leave fewer over".into();
+    let mut square = Schedule { warps: (WARPGROUPS * WARPGROUP / 32, 1), stages: STAGES, why, ..schedule.clone() };
+    [dot.m, dot.n].iter().for_each(|axis| square.blocks[axis.index()] = Some(SIDE));
+    cluster::candidates(nest, facts).map(|axis| Schedule { cluster: Some(axis), ..square.clone() }).collect()
+}
+
 /// As narrow as blocks get, by long steps of which two are on their way: so that a multiprocessor has room for several.
 pub fn by_small_blocks(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Schedule {
     const STEP: u32 = 64;

@@ -246,7 +246,7 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
         return whole;
     }
     // All tiles, or those that are left when each multiprocessor has had as many.
-    let at_a_time = u64::from(capacity.blocks_at_a_time(variant.cost.resident.max(1), 1));
+    let at_a_time = u64::from(capacity.blocks_at_a_time(variant.cost.resident.max(1), variant.cluster));
     let full_waves = tiles / at_a_time * at_a_time;
     // Without products, more blocks than run at a time keep memory busy as they are. Measured on an H200 by the softmax's sums of 8192 rows of
     // 32000 f16: 151 µs, and 201 in two parts each.
@@ -262,9 +262,10 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
         let most = if cut <= MOST_TILES { room.min(steps).min(u64::from(split.most_parts)) } else { 1 };
         // Blocks that wait for each other run at a time.
         let most = if split.shares > 0 { most.min(at_a_time / cut.max(1)) } else { most };
-        // Doubling, and one and a half times that: 2, 3, 4, 6, 8, 12 …
-        let wanted = (1..).flat_map(|doubled| [1u64 << doubled, 3 << (doubled - 1)]);
-        wanted
+        // Few, then by doubling, and one and a half times that: 2, 3, 4 … 16, 24, 32, 48 …
+        let many = (4..).flat_map(|doubled| [3u64 << (doubled - 1), 2 << doubled]);
+        (2..=16)
+            .chain(many)
             .take_while(move |parts| *parts <= most)
             .map(move |parts| Shares { whole: first as u32, parts: parts as u32 })
     });

@@ -156,3 +156,28 @@ fn no_more_warps_than_columns_for_them() {
         lower_portfolio(&nest, target).unwrap_or_else(|error| panic!("{}: {error:?}", target.name));
     }
 }
+
+/// Three panels of columns make no halves, rows do.
+#[test]
+fn square_tiles_are_for_pairs_along_the_side_whose_other_operand_can_be_halved() {
+    let squares = |a: TokenStream, at: TokenStream, b: TokenStream, bt: TokenStream| {
+        let (nest, _) = nest(quote! {
+            fn product<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, #a>, b: &Tensor<f16, #b>, c: &mut Tensor<f16, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(#at, #bt); });
+                    c[(i, j)] = acc.to();
+                });
+            }
+        });
+        let portfolio = lower_portfolio(&nest, &SM_90A).expect("it lowers");
+        let square = portfolio.into_iter().filter(|one| one.schedule.blocks[..2] == [Some(192), Some(192)]);
+        square.map(|one| one.schedule.cluster.map(|axis| axis.index())).collect::<Vec<_>>()
+    };
+    let (a, b) = ((quote!((M, K)), quote!(a[(i, k)])), (quote!((N, K)), quote!(b[(j, k)].t())));
+    let (across_a, across_b) = ((quote!((K, M)), quote!(a[(k, i)].t())), (quote!((K, N)), quote!(b[(k, j)])));
+    assert_eq!(squares(a.0.clone(), a.1.clone(), b.0.clone(), b.1.clone()), [Some(0)]);
+    assert_eq!(squares(a.0, a.1, across_b.0.clone(), across_b.1.clone()), [Some(1)]);
+    assert_eq!(squares(across_a.0.clone(), across_a.1.clone(), b.0, b.1), [Some(0)]);
+    assert_eq!(squares(across_a.0, across_a.1, across_b.0, across_b.1), []);
+}

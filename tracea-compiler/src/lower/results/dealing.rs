@@ -13,6 +13,7 @@
 use crate::program::layout::LayoutId;
 use crate::program::pressure::CONSUMER_REGISTERS;
 use crate::program::{Domain, Left, PanelSide, Part, Program, Stmt, Units};
+use crate::schedule::WARPGROUP;
 
 /// Registers that addresses and the like take beside tiles.
 const BESIDE_TILES: u32 = 64;
@@ -22,6 +23,8 @@ const WEIGHTS: u32 = 48;
 const OWN_BOUNDS: u32 = 16;
 /// The same of panels that are turned on their way.
 const TURNED: u32 = 16;
+/// The same where three warpgroups share the register file: the assembler has no room to arrange loads.
+const THREE_WARPGROUPS: u32 = 16;
 /// Registers that a thread reads of other parts at a time, where there are as many: 32 KiB are on their way to a warpgroup then.
 const MOST_AHEAD: u32 = 64;
 /// The same where the loop before has fetched all that it read, and kept no addresses for it. Measured on an H200: 512 x 512 x 16384 takes 21.0 µs by
@@ -47,7 +50,8 @@ pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<S
     let held: u32 = values.iter().map(|left| held(program, left)).sum();
     let bounds = if matches!(program.units, Units::Queue(_)) { OWN_BOUNDS } else { 0 };
     let turned = if body[at + 1..].iter().any(is_turned) { TURNED } else { 0 };
-    if held + each + bounds + turned + CONSUMER_REGISTERS > registers {
+    let crowded = if program.threads > 2 * WARPGROUP { THREE_WARPGROUPS } else { 0 };
+    if held + each + bounds + turned + crowded + CONSUMER_REGISTERS > registers {
         return body;
     }
     let beside = if relative.is_empty() { BESIDE_TILES } else { BESIDE_TILES + WEIGHTS };
@@ -192,6 +196,9 @@ mod tests {
         };
         assert_eq!((wide(1), wide(2)), (2, 0));
         assert_eq!(shares(gemm(quote!(sm_90a, i = 64, j = 64, k = 64, stages = 2, consumers = 1, resident = 2))), 1);
+        let by_three =
+            |columns: u32| shares(gemm(quote!(sm_90a, i = 192, j = #columns, k = 64, stages = 3, consumers = 3)));
+        assert_eq!((by_three(128), by_three(192)), (2 * 3, 0));
     }
 
     /// The softmax's maximum and sum are slices that all blocks of a tile read.

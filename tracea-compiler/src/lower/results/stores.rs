@@ -248,26 +248,21 @@ impl Lowering<'_> {
 
     /// Of chunks that are put together from two, as many as a thread has registers for beside the tile.
     fn chunks_at_a_time(&self, value: VarId) -> u32 {
-        const MANY: u32 = 4;
-        /// What the assembler was seen to have enough of: 128 are too few.
-        const REGISTERS: u32 = 136;
+        /// How many, and what the assembler was seen to have enough of: for four, 128 are too few, and for two, 80.
+        const MANY: [(u32, u32); 2] = [(4, 136), (2, 96)];
         let held = match self.program.var(value).domain {
             Domain::Tile(layout) => self.program.layout(layout).size(),
             _ => 0,
         };
         let left = self.schedule.role_registers().consumer.saturating_sub(held);
-        if left >= REGISTERS { MANY } else { 1 }
+        MANY.into_iter().find(|(_, registers)| left >= *registers).map_or(1, |(many, _)| many)
     }
 
     /// A panel's way out, each warpgroup for itself: by TMA where there is a map and the tensor's alignment allows it.
     pub fn store_panel(&mut self, value: VarId, panels: &Panels, target: Access, bulk: Option<BulkStore>) {
         let (tensor, staging, side) = (target.tensor, panels.staging, panels.side);
         let write = Stmt::WritePanel { value, staging, side };
-        // Wide tiles that leave by columns hold most registers, and narrow ones have little to store.
-        let at_a_time = match side {
-            PanelSide::Rows => self.chunks_at_a_time(value),
-            PanelSide::Columns => 1,
-        };
+        let at_a_time = self.chunks_at_a_time(value);
         let by_threads = Stmt::StorePanel { staging, target, side, at_a_time };
         let Some(store) = bulk else { return self.out.extend([write, by_threads]) };
         let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());

@@ -27,7 +27,8 @@ const TURN_OF_A_PAIR: u32 = 92;
 const BY_TURNS: u32 = 70;
 const BETWEEN_TURNS: u32 = 500;
 /// What a step takes longer where fewer panels than so many of each operand fit a ring. Measured on an H100: two products side by side by 176 rows,
-/// three steps of 64 terms under way, 2048 x 8192 x 2048 and 8192 x 28672 x 8192, take 5 % longer than without this.
+/// three steps of 64 terms under way, 2048 x 8192 x 2048 and 8192 x 28672 x 8192, take 5 % longer than without this; one by 192 rows and columns
+/// of three warpgroups does not.
 const SHALLOW: u32 = 70;
 const DEEP_PANELS: u32 = 4;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle; and how many
@@ -90,7 +91,9 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
             Pipeline::WarpRoles => TURN,
         };
         let panels = schedule.stages * block(dot.k) / panel(dot.dtype);
-        let shallow = schedule.target.pipeline == Pipeline::WarpRoles && panels < DEEP_PANELS;
+        // Of three warpgroups, two multiply while one waits.
+        let waited_for = chained || schedule.threads() <= 2 * WARPGROUP;
+        let shallow = schedule.target.pipeline == Pipeline::WarpRoles && waited_for && panels < DEEP_PANELS;
         let turn = turn + if shallow { SHALLOW } else { 0 };
         // What a step multiplies side by side waits once.
         let waits = chained || facts.dots[..at].iter().all(|other| other.loops != dot.loops);

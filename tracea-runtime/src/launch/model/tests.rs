@@ -306,7 +306,7 @@ fn small_parts_are_waited_for_as_long_as_larger_ones() {
         says(&Variant { split: Some(split), cost, ..SMALL }, [32, 512, 8192], 0, false)
     };
     let (small, large) = (of(4 << 10), of(6 << 10));
-    assert_eq!((small.shares.parts, large.shares.parts), (16, 16));
+    assert_eq!((small.shares.parts, large.shares.parts), (13, 13));
     // Reading them all would take 680.
     let longer = large.cycles - small.cycles;
     assert!(longer < 150, "they are left, and moved: {longer}");
