@@ -11,7 +11,7 @@ gemm-bf16   bf16 products                                              the same
 gemm-tf32   f32 products on tensor cores                               the same, with tf32 allowed
 transposed  f16 products in all four transpositions                    the same
 uneven      f16 products with sizes that are multiples of 8, not of 64 the same
-ragged      f16 products with odd or prime sizes                       the same
+ragged      f16 products with rows that TMA cannot fetch               the same
 linear      product with bias, activation, residual                    torch.compile
 swiglu      two products, one gates the other                          torch.compile of one concatenated product
 conv2d      convolution, bias, ReLU                                    cuDNN's fused kernel
