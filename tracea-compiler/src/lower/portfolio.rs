@@ -313,7 +313,7 @@ fn with_pairs(laid: &Laid, facts: &Facts, narrow: Lowered) -> impl Iterator<Item
 /// The same where operands come by rows, and one product is all that comes of them.
 fn with_pairs_of_rows(laid: &Laid, facts: &Facts, narrow: Lowered) -> impl Iterator<Item = Lowered> {
     let Lowered { schedule, program, .. } = &narrow;
-    let by_rows = program.windows.is_empty() && is_plain(laid, facts) && !takes_in_panels(program);
+    let by_rows = comes_by_rows(program) && is_plain(laid, facts);
     let is_paired = |dot: &DotFact| schedule.blocks[dot.n.index()].is_some_and(|columns| PAIRED.contains(&columns));
     let pairs = match &facts.dots[..] {
         [dot] if by_rows && is_paired(dot) => by_pairs(laid, facts, schedule),
@@ -328,9 +328,8 @@ fn by_square_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lo
     schedule::variants::by_square_tiles(&laid.nest, facts, schedule).into_iter().find_map(|square| {
         schedule::check(&laid.nest, facts, &square).ok()?;
         let program = lower(laid, facts, &square).ok()?;
-        let by_rows = program.windows.is_empty() && !takes_in_panels(&program);
         let fits = program.shared_bytes <= square.target.shared_limit && has_registers_for(&square, &program);
-        (by_rows && fits).then(|| Lowered::of(laid, facts, square, program))
+        (comes_by_rows(&program) && fits).then(|| Lowered::of(laid, facts, square, program))
     })
 }
 
@@ -343,6 +342,11 @@ fn by_three_warpgroups(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Optio
         let fits = program.shared_bytes <= schedule.target.shared_limit && has_registers_for(&schedule, &program);
         fits.then(|| Lowered::of(laid, facts, schedule, program))
     })
+}
+
+/// Whether all that comes are rows of operands.
+fn comes_by_rows(program: &Program) -> bool {
+    program.windows.is_empty() && !takes_in_panels(program)
 }
 
 /// Whether a result takes tiles in that pass by a ring: so much to do beside products that few of these wait for L2.
