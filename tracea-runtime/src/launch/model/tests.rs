@@ -298,6 +298,21 @@ fn blocks_that_wait_for_each_other_run_at_a_time() {
     assert_eq!(says(&crowded, few, 0, false).shares, Shares::WHOLE, "a multiprocessor has room for one");
 }
 
+/// Both blocks of a pair take the same part of neighbouring tiles.
+#[test]
+fn pairs_take_parts_as_pairs() {
+    let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8, weighted: false };
+    let paired = Variant { cluster: 2, paired: Some(0), split: Some(dealt), ..WIDE };
+    for sizes in [[5000; 3], [600, 7400, 3080], [3000; 3], [512, 512, 16384], [4096, 4104, 4096]] {
+        let Shares { whole, parts } = says(&paired, sizes, 0, false).shares;
+        let tiles = (2 * sizes[0].div_ceil(2 * 128) * sizes[1].div_ceil(256)) as u32;
+        assert!(parts > 1, "{sizes:?}");
+        assert!(whole.is_multiple_of(132) && (tiles - whole).is_multiple_of(2), "{sizes:?}: {whole} of {tiles}");
+        assert!((tiles - whole) * parts <= 132, "{sizes:?}: {parts} parts run at a time");
+    }
+    assert_eq!(says(&paired, [4096; 3], 0, false).shares, Shares::WHOLE, "116 of 132 are left");
+}
+
 #[test]
 fn small_parts_are_waited_for_as_long_as_larger_ones() {
     let of = |part_bytes| {
