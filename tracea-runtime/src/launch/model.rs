@@ -35,6 +35,9 @@ const BRINGING_SLICES: u64 = 10000;
 /// Bytes a cycle that reach one multiprocessor from L2 while all of them read rows by TMA that are aligned to 128, 64, 32 and 16 bytes.
 /// Measured on an H200: 104, 81, 73 and 46 GB/s a multiprocessor, with tiles as products have them; the first is the compiler's own.
 const L2_BYTES: [(u32, u64); 4] = [(128, 70), (64, 54), (32, 49), (0, 31)];
+/// Rows of what was copied just before come from there as if they were aligned to no more than this. Measured on an H100 by 128 x 160 in turn and by pairs
+/// of 128 x 256: 5120 x 5120 x 5056 takes 366 and 371 µs, 5120 x 5120 x 5009 with its copies 495 and 423.
+const ALIGNED_AFTER_COPY: u32 = 32;
 /// How long an operand is on its way while memory is busy, in cycles: a block has no more under way than its shared memory holds. Measured on an
 /// H200 by 64 x 4096 x 4096 and 128 x 4096 x 4096 (nn), tiles of 64 x 64: 17.3 and 17.7 µs by three steps of 128 terms under way, 13.7 and 14.0 by
 /// six.
@@ -49,11 +52,12 @@ const PAIRED_WINDOWS: u64 = 120;
 /// 71 µs for 32 channels to 128, 121 for 96, 1170 and 990 cycles a step; 1360 for 67 channels, whose rows are copied to multiples of 16 bytes.
 const WINDOW_TENTHS: [(u32, u64); 3] = [(128, 10), (32, 20), (0, 23)];
 /// What each block takes to leave its part, and the last one to see that all have come, in cycles; and the bytes of parts that one
-/// block writes or reads in a cycle.
+/// block writes or reads in a cycle. Measured on an H100: 512 x 512 x 4096 takes 12.5 µs by tiles of 64 x 128 in four parts and 11.1 by whole ones
+/// of 64 x 32, 192 x 768 x 3072 10.4 by 64 x 64 in three parts and 9.4 by whole ones of 64 x 32.
 const LEAVING: u64 = 500;
-const JOINING: u64 = 1000;
+const JOINING: u64 = 5000;
 /// The same where all blocks of a tile wait for each other, and the bytes that one of them then reads of its share in a cycle.
-const MEETING: u64 = 1500;
+const MEETING: u64 = 5500;
 const DEALT_BYTES: u64 = 48;
 /// And what it waits for its share of a part at least, in cycles. Measured on an H200: 32 x 512 x 8192 (nn) takes 13.5 µs by tiles of 16 rows and 128
 /// columns, eight of 16 parts each, and 10.9 by as many of 64 x 64, which have twice as much to read.
@@ -63,7 +67,7 @@ const JOINING_OF_ROWS: u64 = 2500;
 const JOINED_BYTES: u64 = 64;
 /// What making weights of parts takes longer, once and for each part. Measured on an H200 by attention of 8 heads of 128: 512 queries and
 /// 4096 keys by 4 parts take 27 µs, of which 7 are none of the 8 steps' nor of a launch's; 128 queries and 16384 keys by 16 parts 15 of 35.
-const WEIGHING: u64 = 5000;
+const WEIGHING: u64 = 1000;
 const WEIGHED_PART: u64 = 750;
 /// How much longer, as a fraction, each step takes in code that puts such parts together. Measured on an H200 by attention of 64 a head with
 /// 4096 keys: 1253 µs, and 1313 where the last 4 of 4096 tiles were cut.
@@ -79,10 +83,18 @@ const FASTER_BY_CHUNKS: u64 = 2;
 const FASTER_IN_REGISTERS: u64 = 5;
 /// The same of rows that a block takes in turn, from lines of memory, as a fraction: fitted to norms of 12289 to 50257 columns on an H200.
 const FASTER_BY_LINES: (u64, u64) = (16, 5);
-/// Cycles a step that a row of a box takes TMA longer where it lies beside the tensor, as do those of all blocks of its kind at the same time. One
-/// wave is as long as the last of its blocks takes: on an H200, 192 x 6144 x 4096 takes 31.7 µs by tiles of 128 x 96, 0.42 µs a step, and whole
-/// tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles.
+/// Cycles a step that a panel's row of a box takes TMA longer where it lies beside the tensor, as do those of all blocks of its kind at the same
+/// time. One wave is as long as the last of its blocks takes: on an H200, 192 x 6144 x 4096 takes 31.7 µs by tiles of 128 x 96, 0.42 µs a step, and
+/// whole tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles.
+/// On an H100, 256 x 1024 x 4096 takes 11.3 µs by tiles of 64 x 32 and two panels a step, and 200 x 1024 x 4096 16.7.
 const ROW_BESIDE: u64 = 6;
+/// Bytes of a panel's row.
+const PANEL: u64 = 128;
+/// Elements of a tile that threads store in a cycle, where TMA would write them to aligned rows; and how many times as long the last tile's way out
+/// takes where warpgroups take turns, of which one stores all of it, and the others' way is hidden. Measured on an H100: 1500³, rows of 3000 bytes,
+/// takes 26.4 µs by 128 x 144 in turn and 23.5 together, 3000 x 4001 x 2047 91.9 by 128 x 192 in turn and 96.6 together, four waves.
+const STORED_ELEMENTS: u64 = 16;
+const STORED_BY_ONE: u64 = 6;
 
 /// How much less, as a fraction, aligned rows take of which a block takes one after another: the slices that they share do not come from L2 each
 /// time. Measured on an H200 by a layer norm of 2048 x 32000: 77 µs by a block for each row, 71.6 in turn.
@@ -155,14 +167,16 @@ pub(super) fn prediction(
     let sizes = &merged.map_or(*sizes, |merged| merged.sizes(sizes));
     let moved = tensors.iter().map(|tensor| (tensor.layout().elements() * tensor.dtype().bytes()) as u64).sum();
     let with = |copies: &Copies, realigned_to: u32| {
-        let realigned = |all: Alignments, copied: Copied| all.realigned(copied.tensor, copied.alignment());
+        let realigned =
+            |all: Alignments, copied: Copied| all.realigned(copied.tensor, copied.alignment().min(ALIGNED_AFTER_COPY));
         let alignments = copies.iter().fold(alignments, realigned);
         let is_copied = |tensor: usize| copies.iter().any(|copied| copied.tensor == tensor);
         if variant.by_tma && !comes_by_tma(kernel, variant, tensors, &alignments, is_copied) {
             return None;
         }
         let cut = cut(variant, sizes, capacity, &alignments, moved);
-        let cycles = cut.cycles.saturating_add(copies.cycles(capacity.multiprocessors));
+        let stored = stored(kernel, variant, sizes, capacity, &alignments);
+        let cycles = cut.cycles.saturating_add(stored).saturating_add(copies.cycles(capacity.multiprocessors));
         let cycles = match merged {
             Some(_) if tensors.iter().all(|tensor| row_alignment_of(tensor) >= TMA_ALIGNMENT) => {
                 cycles.saturating_mul(AS_ONE_ROW.0) / AS_ONE_ROW.1
@@ -212,6 +226,23 @@ fn comes_by_tma(
         let merges = is_copied(tensor) || tensors.get(tensor).is_some_and(|raw| merges(raw, merged));
         merges && alignments.get(tensor) >= TMA_ALIGNMENT
     })
+}
+
+/// What it takes longer where threads store a result that TMA would write to aligned rows.
+fn stored(kernel: &KernelDef, variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignments) -> u64 {
+    let is_written = |tensor: usize| kernel.tensors.get(tensor).is_some_and(|def| def.writes);
+    let by_threads = variant.args.iter().any(|arg| match *arg {
+        Arg::TensorMap { tensor, .. } => is_written(tensor) && alignments.get(tensor) < TMA_ALIGNMENT,
+        _ => false,
+    });
+    match variant.cost.ending {
+        _ if !by_threads => 0,
+        0 => {
+            let elements: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).product();
+            tile_count(variant, sizes).div_ceil(u64::from(capacity.multiprocessors)) * elements / STORED_ELEMENTS
+        }
+        ending => STORED_BY_ONE * u64::from(ending),
+    }
 }
 
 /// Tensors of which TMA fetches boxes, and how many of their axes count as one for it.
@@ -333,7 +364,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         |cycles: u64| if weighted { cycles.saturating_mul(BESIDE_WEIGHTS.0) / BESIDE_WEIGHTS.1 } else { cycles };
     for (units, parts) in [(whole, 1), (cut, parts)] {
         let each = units.div_ceil(multiprocessors);
-        let unit = unit_of(variant, sizes, parts, each == 1, alignments);
+        let unit = unit_of(variant, sizes, parts, each <= resident, alignments);
         latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(slowed(unit.latency)));
         work = work.saturating_add(each.saturating_mul(slowed(unit.work)));
     }
@@ -401,7 +432,7 @@ fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
     count(outer, sizes).saturating_mul(step.work.into()).saturating_mul(idle) / columns.max(1)
 }
 
-/// `alone`: no multiprocessor has another one after it.
+/// `alone`: no multiprocessor has another one after those that it holds at a time.
 fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alone: bool, alignments: &Alignments) -> Unit {
     // Loops are what is cut; what stands outside of them every part does.
     let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
@@ -460,7 +491,7 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alone: bool, alignments
     });
     let arriving = match variant.cost.fetches {
         [fetch, ..] if alone && by_tma && variant.windows.is_empty() => {
-            arriving.saturating_add(of_steps(beside(variant, sizes).saturating_mul(ROW_BESIDE), fetch.over))
+            arriving.saturating_add(of_steps(beside(variant, sizes).saturating_mul(ROW_BESIDE) / PANEL, fetch.over))
         }
         _ => arriving,
     };
@@ -490,13 +521,16 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
     ((1..=rows).map(end).sum(), rows * all)
 }
 
-/// Rows of operands that lie beside the tensors, for each block: the last ones along an axis have them.
+/// Bytes a step of operands' rows that lie beside the tensors, for each block: the last ones along an axis have them.
 fn beside(variant: &Variant, sizes: &Sizes) -> u64 {
     let of = |axis: &GridAxis| {
         let (blocks, block) = (blocks(axis, sizes), u64::from(axis.block));
         if blocks > 1 { blocks.saturating_mul(block).saturating_sub(sizes.product(axis.dims)) / blocks } else { 0 }
     };
-    variant.grid.iter().map(of).sum()
+    let beside: u64 = variant.grid.iter().map(of).sum();
+    let rows: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).sum();
+    let bytes: u64 = variant.cost.fetches.iter().map(|fetch| u64::from(fetch.bytes)).sum();
+    beside.saturating_mul(bytes) / rows.max(1)
 }
 
 /// What boxes bring that are no taller than the tensor.

@@ -1,3 +1,5 @@
+mod parts;
+
 use super::*;
 use crate::device::Device;
 use crate::dtype::Dtype;
@@ -104,23 +106,6 @@ fn rows_of_growing_blocks_are_visited_together_at_the_end() {
     assert_eq!(together(64, 4096, 64 * 380), 2, "19 MB each");
     assert_eq!(together(64, 4096, 1 << 20), 1);
     assert_eq!(together(0, 0, 0), 1);
-}
-
-/// Blocks that wait for each other's parts have one unit each where units come from a queue.
-#[test]
-fn parts_that_wait_are_all_that_a_queue_has() {
-    const COUNTED: &[Arg] = &[WIDE.args[0], WIDE.args[1], Arg::Taken];
-    let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 4, weighted: false };
-    let turns = Variant { split: Some(split), ..WIDE };
-    let queue = Variant { args: COUNTED, ..turns };
-    // 144 tiles for 132 multiprocessors.
-    let shares = |variant: &Variant| says(variant, [128 * 12, 256 * 12, 16384], 0, false).shares;
-    assert!(shares(&turns).whole == 132 && shares(&turns).parts > 1, "{:?}", shares(&turns));
-    assert_eq!(shares(&queue), Shares::WHOLE);
-    let few = |variant: &Variant| says(variant, [128 * 4, 256 * 4, 16384], 0, false).shares;
-    assert!(few(&queue).whole == 0 && few(&queue).parts > 1);
-    let alone = Variant { split: Some(Split { shares: 0, ..split }), ..queue };
-    assert_eq!(shares(&alone).whole, 132, "who comes last waits for nobody");
 }
 
 /// A loop that ends with its block takes half as long in the mean, and as many steps more as blocks are wider than steps.
@@ -265,95 +250,6 @@ fn memory_bounds_what_few_rows_take() {
 }
 
 #[test]
-fn tiles_that_full_waves_leave_over_are_cut() {
-    let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 0, weighted: false };
-    let cut = |split| says(&Variant { split, ..WIDE }, [5120; 3], 0, false);
-    let said = cut(Some(split));
-    assert_eq!(said.shares.whole, 6 * 132, "of 40 x 20 tiles");
-    assert!((2..=8).contains(&said.shares.parts), "{:?}", said.shares);
-    assert!(20 * said.cycles < 19 * cut(None).cycles, "most of a seventh wave is saved");
-    let alike = cut(Some(Split { some_whole: false, ..split }));
-    assert_eq!(alike.shares.whole, 0, "where all tiles are cut alike");
-    // Little is left of the last wave anyway.
-    let full = says(&Variant { split: Some(split), ..WIDE }, [4096; 3], 0, false);
-    assert_eq!(full.shares, Shares::WHOLE, "of 32 x 16 tiles, 116 are left of 132");
-}
-
-#[test]
-fn blocks_that_wait_for_each_other_run_at_a_time() {
-    let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8, weighted: false };
-    let cut = |split, sizes| says(&Variant { split: Some(split), ..WIDE }, sizes, 0, false);
-    for sizes in [[5120; 3], [512, 512, 16384], [384, 2304, 8192], [2048, 2048, 256], [128 * 19, 256 * 7, 4096]] {
-        let Shares { whole, parts } = cut(dealt, sizes).shares;
-        let tiles = (sizes[0].div_ceil(128) * sizes[1].div_ceil(256)) as u32;
-        assert!(whole % 132 == 0 && (parts == 1 || (tiles - whole) * parts <= 132), "{sizes:?}: {whole} {parts}");
-    }
-    let few = [512, 512, 16384];
-    assert!(
-        cut(dealt, few).cycles < cut(Split { shares: 0, ..dealt }, few).cycles,
-        "a part of 128 KiB takes one block long"
-    );
-    let crowded =
-        Variant { cost: Cost { resident: 2, ..WIDE.cost }, shared_bytes: 200 << 10, split: Some(dealt), ..WIDE };
-    assert_eq!(says(&crowded, few, 0, false).shares, Shares::WHOLE, "a multiprocessor has room for one");
-}
-
-/// Both blocks of a pair take the same part of neighbouring tiles.
-#[test]
-fn pairs_take_parts_as_pairs() {
-    let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8, weighted: false };
-    let paired = Variant { cluster: 2, paired: Some(0), split: Some(dealt), ..WIDE };
-    for sizes in [[5000; 3], [600, 7400, 3080], [3000; 3], [512, 512, 16384], [4096, 4104, 4096]] {
-        let Shares { whole, parts } = says(&paired, sizes, 0, false).shares;
-        let tiles = (2 * sizes[0].div_ceil(2 * 128) * sizes[1].div_ceil(256)) as u32;
-        assert!(parts > 1, "{sizes:?}");
-        assert!(whole.is_multiple_of(132) && (tiles - whole).is_multiple_of(2), "{sizes:?}: {whole} of {tiles}");
-        assert!((tiles - whole) * parts <= 132, "{sizes:?}: {parts} parts run at a time");
-    }
-    assert_eq!(says(&paired, [4096; 3], 0, false).shares, Shares::WHOLE, "116 of 132 are left");
-}
-
-#[test]
-fn small_parts_are_waited_for_as_long_as_larger_ones() {
-    let of = |part_bytes| {
-        let split = Split { part_bytes, most_parts: 16, some_whole: true, shares: 1, weighted: false };
-        let cost = Cost { resident: 1, ..SMALL.cost };
-        says(&Variant { split: Some(split), cost, ..SMALL }, [32, 512, 8192], 0, false)
-    };
-    let (small, large) = (of(4 << 10), of(6 << 10));
-    assert_eq!((small.shares.parts, large.shares.parts), (13, 13));
-    // Reading them all would take 680.
-    let longer = large.cycles - small.cycles;
-    assert!(longer < 150, "they are left, and moved: {longer}");
-}
-
-#[test]
-fn weights_of_parts_are_worth_many_steps() {
-    let split = Split { part_bytes: 4 * 128 * 136, most_parts: 16, some_whole: true, shares: 4, weighted: true };
-    let parts =
-        |split, terms| says(&Variant { split: Some(split), ..WIDE }, [1024, 1024, terms], 0, false).shares.parts;
-    assert_eq!([768, 4096].map(|terms| parts(split, terms)), [1, 4], "of 32 tiles");
-    assert!(parts(Split { weighted: false, ..split }, 768) > 1);
-    let many = |split| says(&Variant { split: Some(split), ..WIDE }, [128 * 4096, 256, 2048], 0, false).shares.parts;
-    assert_eq!(many(split), 1, "what 4 of 4096 tiles would save, all of them would lose");
-    assert!(many(Split { weighted: false, ..split }) > 1);
-}
-
-/// Blocks that run after others bring their rows while those work.
-#[test]
-fn rows_are_cut_where_few_of_them_run_at_a_time() {
-    let rows = Variant {
-        grid: &[GridAxis { dims: &[0], block: 1 }],
-        cost: Cost { fetches: &[], ..SMALL.cost },
-        split: Some(Split { part_bytes: 48, most_parts: 16, some_whole: false, shares: 0, weighted: true }),
-        ..WIDE
-    };
-    let parts = |count, columns| says(&rows, [count, 1, columns], 0, false).shares.parts;
-    assert_eq!(parts(2 * 2 * 132, 32000), 1, "twice as many as run at a time");
-    assert!(parts(16, 1 << 20) > 1);
-}
-
-#[test]
 fn large_operands_with_odd_rows_are_copied() {
     let (odd, even) = (says(&WIDE, [8191; 3], 0, true), says(&WIDE, [8191; 3], 1, true));
     assert!(odd.realigned_to > 0 && even.realigned_to == 0);
@@ -361,6 +257,17 @@ fn large_operands_with_odd_rows_are_copied() {
     let copying = odd.cycles - even.cycles;
     assert!((260_000..290_000).contains(&copying), "{copying}");
     assert!(copying < even.cycles / 8);
+}
+
+/// 16 KiB a step are 234 cycles at 70 bytes a cycle, and 334 at 49.
+#[test]
+fn what_was_copied_just_before_is_slower_to_come() {
+    const WAITING: Variant =
+        Variant { cost: Cost { steps: &[StepCost { latency: 240, work: 128, over: STEPS }], ..SMALL.cost }, ..SMALL };
+    let (odd, even) = (says(&WAITING, [2048; 3], 1, true), says(&WAITING, [2048; 3], 0, true));
+    assert_eq!((odd.realigned_to, even.realigned_to), (TMA_ALIGNMENT, 0));
+    let copying = 5000 + 4 * 2048 * 2048 * 2 / (15 * 132);
+    assert!(odd.cycles > (even.cycles + copying) * 6 / 5, "{} {} {copying}", odd.cycles, even.cycles);
 }
 
 #[test]
@@ -418,6 +325,76 @@ fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
     assert!(of(192, true) > of(256, true) * 6 / 5, "{} {}", of(192, true), of(256, true));
     assert_eq!(of(192, false), of(256, false), "of many waves it is one block's in the last");
     assert_eq!(of(96, true), of(128, true), "of one row of tiles none lies beside another");
+}
+
+/// 200 rows are four tiles of 64, of which the last has 56 rows beside the tensor; 256 fill as many.
+#[test]
+fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time() {
+    const TWO_PANELS: &[GridAxis] = &[GridAxis { dims: &[2], block: 128 }];
+    const fn fetch(tensor: usize, bytes: u32) -> Fetch {
+        Fetch { tensor, bytes, over: TWO_PANELS, ..WIDE.cost.fetches[0] }
+    }
+    const NARROW: Variant = Variant {
+        grid: &[GridAxis { dims: &[0], block: 64 }, GridAxis { dims: &[1], block: 32 }],
+        cost: Cost {
+            steps: &[StepCost { latency: 400, work: 350, over: TWO_PANELS }],
+            fetches: &[fetch(0, 64 * 256), fetch(1, 32 * 256)],
+            ..WIDE.cost
+        },
+        ..WIDE
+    };
+    let longer = |variant: &Variant, n: usize| {
+        let of = |m: usize| says(variant, [m, n, 4096], 0, false).cycles;
+        of(200) as i64 - of(256) as i64
+    };
+    let each = |panels: i64| (4096 / (64 * panels)) * (56 / 4) * panels * ROW_BESIDE as i64;
+    assert!((longer(&NARROW, 1024) - each(2)).abs() < each(2) / 2, "{} {}", longer(&NARROW, 1024), each(2));
+    let two = Variant { shared_bytes: 96 << 10, cost: Cost { resident: 2, ..NARROW.cost }, ..NARROW };
+    assert!(longer(&two, 2048) > each(2) / 2, "256 blocks, two to a multiprocessor");
+    assert!(longer(&NARROW, 2048) <= 0, "two waves of as many");
+}
+
+#[test]
+fn the_last_tile_of_warpgroups_in_turn_leaves_slowly_by_threads() {
+    static STORING: KernelDef = KernelDef {
+        tensors: &[
+            input("a", 0, &[0, 2]),
+            input("b", 1, &[1, 2]),
+            TensorDef { reads: false, writes: true, ..input("c", 2, &[0, 1]) },
+        ],
+        ..KERNEL
+    };
+    const TURNS: Variant = Variant {
+        cost: Cost { ending: 1152, ..WIDE.cost },
+        args: &[
+            WIDE.args[0],
+            WIDE.args[1],
+            Arg::TensorMap { tensor: 2, merged: 1, boxes: &[64, 64], narrow: false, short: false },
+        ],
+        ..WIDE
+    };
+    let of = |n: usize| {
+        let tensor = |sizes: [usize; 2], pitch: usize| {
+            let layout = Layout::strided(&sizes, &[pitch, 1]).unwrap();
+            RawTensor::borrowing(Dtype::F16, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu())
+        };
+        let (operand, result) = (tensor([1024, 1024], 1024), tensor([1024, 1024], n));
+        let mut tensors = Tensors::new();
+        [&operand, &operand, &result].into_iter().for_each(|tensor| tensors.push(tensor));
+        let (alignments, gapless, skews) = (Alignments::of(&tensors), Gapless::of(&tensors), Skews::of(&tensors));
+        let operands = Operands {
+            kernel: &STORING,
+            precomputed: &[],
+            tensors: &tensors,
+            alignments,
+            gapless,
+            skews,
+            may_copy: false,
+        };
+        prediction(&TURNS, &Sizes::of(&[1024, 1024, 1024]), H200, &operands).map(|said| said.cycles)
+    };
+    let (by_tma, by_threads) = (of(1024).unwrap(), of(1028).unwrap());
+    assert_eq!(by_threads - by_tma, STORED_BY_ONE * 1152);
 }
 
 #[test]
