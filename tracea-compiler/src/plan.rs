@@ -44,14 +44,14 @@ pub struct Variant {
     pub cost: Cost,
     /// Kernel parameters in order.
     pub args: Vec<Arg>,
-    /// Tensors whose alignment is baked in: `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case), the largest of 16, 8, 4, 2, 1 that divides the
+    /// Tensors whose alignment is baked in: `-DTRACEA_ALIGN_<TENSOR>=<bytes>` by position, the largest of 16, 8, 4, 2, 1 that divides the
     /// base address and every stride but the last, in bytes.
     pub aligned: Vec<usize>,
     /// Numbers of elements that count as addresses of a tensor too: rows of tiles begin or end so far within its rows.
     pub columns: Vec<Columns>,
     /// Whether the end of the last axis counts as an address too.
     pub whole_vectors: bool,
-    /// Scalars of which the source takes as a constant whether they are positive and of ordinary size: `-DTRACEA_POSITIVE_<NAME>=1` says
+    /// Scalars of which the source takes as a constant whether they are positive and of ordinary size: `-DTRACEA_POSITIVE_<SCALAR>=1` says
     /// so.
     pub positive: Vec<usize>,
     /// Tensors that the code reads laid anew: the launch copies them first.
@@ -67,7 +67,7 @@ pub struct Variant {
     pub skewed: Vec<usize>,
     /// An axis that the code takes in one step: it must not be longer than this block.
     pub longest: Option<GridAxis>,
-    /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
+    /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<TENSOR>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: Vec<Window>,
     /// Bytes of registers and so on are the compiler's to report; these are what the plan promises.

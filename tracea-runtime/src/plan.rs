@@ -136,14 +136,14 @@ pub struct Variant {
     pub cost: Cost,
     /// Kernel parameters in order.
     pub args: &'static [Arg],
-    /// Tensors whose alignment is baked in as `-DTRACEA_ALIGN_<NAME>=<bytes>` (NAME upper-case): the largest of 16, 8, 4, 2, 1 that divides
+    /// Tensors whose alignment is baked in as `-DTRACEA_ALIGN_<TENSOR>=<bytes>` by position: the largest of 16, 8, 4, 2, 1 that divides
     /// the base address and every stride but the last, in bytes.
     pub aligned: &'static [usize],
     /// Numbers of elements that count as addresses of a tensor too: rows of tiles begin or end so far within its rows.
     pub columns: &'static [Columns],
     /// Whether the end of the last axis counts as an address too.
     pub whole_vectors: bool,
-    /// Scalars of which the source takes as a constant whether they are positive and of ordinary size: `-DTRACEA_POSITIVE_<NAME>=1` says
+    /// Scalars of which the source takes as a constant whether they are positive and of ordinary size: `-DTRACEA_POSITIVE_<SCALAR>=1` says
     /// so.
     pub positive: &'static [usize],
     /// Tensors that the code reads laid anew: the launch copies them first.
@@ -159,7 +159,7 @@ pub struct Variant {
     pub skewed: &'static [usize],
     /// An axis that the code takes in one step: it must not be longer than this.
     pub longest: Option<GridAxis>,
-    /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<NAME>=1` says that it can for all windows of the tensor, 0
+    /// Windows of tensors that TMA fetches where it can: `-DTRACEA_WINDOW_<TENSOR>=1` says that it can for all windows of the tensor, 0
     /// that it cannot.
     pub windows: &'static [Window],
     pub max_registers: u32,

@@ -296,7 +296,7 @@ impl Emitter<'_> {
     }
 
     pub fn align(&self, access: &Access) -> String {
-        format!("ALIGN_{}", self.nest.tensor(access.tensor).name.to_uppercase())
+        self.alignment(access.tensor)
     }
 
     /// How many of the tile's columns exist, counted from its first.

@@ -2,7 +2,7 @@
 
 use super::expr::positive;
 use super::{Emitter, tile_name};
-use crate::nest::{AxisKind, DimId};
+use crate::nest::{AxisKind, DimId, TensorId};
 use crate::program::layout::LayoutKind;
 use crate::program::{Cluster, ParamType, Premise, Units};
 
@@ -86,15 +86,12 @@ impl Emitter<'_> {
         }
         for tensor in &program.aligned {
             // Bytes that the address and every row of the tensor are multiples of; the launch knows them.
-            let name = self.nest.tensor(*tensor).name.to_uppercase();
-            self.out.line(format!("constexpr int ALIGN_{name} = TRACEA_ALIGN_{name};"));
+            let name = self.alignment(*tensor);
+            self.out.line(format!("constexpr int {name} = TRACEA_ALIGN_{};", tensor.index()));
         }
         for scalar in &program.positive {
             let name = positive(&program.names.scalars[*scalar]);
-            self.out.line(format!(
-                "constexpr bool {name} = TRACEA_POSITIVE_{};",
-                self.nest.scalars[*scalar].name.to_uppercase()
-            ));
+            self.out.line(format!("constexpr bool {name} = TRACEA_POSITIVE_{scalar};"));
         }
         for condition in &program.conditions {
             let all: Vec<String> = condition.all.iter().map(|premise| self.premise(*premise)).collect();
@@ -103,11 +100,15 @@ impl Emitter<'_> {
         self.out.blank();
     }
 
+    /// The constant that says what a tensor's rows are aligned to.
+    pub(super) fn alignment(&self, tensor: TensorId) -> String {
+        format!("ALIGN_{}", self.program.names.tensors[tensor.index()].to_uppercase())
+    }
+
     fn premise(&self, premise: Premise) -> String {
-        let name = |tensor| self.nest.tensor(tensor).name.to_uppercase();
         match premise {
-            Premise::Aligned(tensor) => format!("ALIGN_{} >= 16", name(tensor)),
-            Premise::Windows(tensor) => format!("TRACEA_WINDOW_{}", name(tensor)),
+            Premise::Aligned(tensor) => format!("{} >= 16", self.alignment(tensor)),
+            Premise::Windows(tensor) => format!("TRACEA_WINDOW_{}", tensor.index()),
             Premise::Condition(other) => self.program.condition(other).name.clone(),
         }
     }
@@ -118,8 +119,8 @@ impl Emitter<'_> {
             .narrowing
             .iter()
             .map(|tensor| {
-                let tensor = self.nest.tensor(*tensor);
-                format!("access_bytes(ALIGN_{}) / {}", tensor.name.to_uppercase(), tensor.dtype.bytes())
+                let bytes = self.nest.tensor(*tensor).dtype.bytes();
+                format!("access_bytes({}) / {bytes}", self.alignment(*tensor))
             })
             .collect();
         if !narrowing.is_empty() {

@@ -427,10 +427,9 @@ impl<'a> Emitter<'a> {
             Domain::Tile(id) if self.program.layout(id).col_axis == axis => {
                 let left = if start == "0" { limit.clone() } else { format!("{limit} - {start}") };
                 // What rows are aligned to divides their ends where vectors are whole.
-                let unit = rows.filter(|_| self.program.whole_vectors).map(|tensor| {
-                    let tensor = self.nest.tensor(tensor);
-                    format!(", ALIGN_{} / {}", tensor.name.to_uppercase(), tensor.dtype.bytes())
-                });
+                let unit = rows
+                    .filter(|_| self.program.whole_vectors)
+                    .map(|tensor| format!(", {} / {}", self.alignment(tensor), self.nest.tensor(tensor).dtype.bytes()));
                 format!("beyond_cols<{}{}>(reg, {left})", self.program.layout(id).name, unit.unwrap_or_default())
             }
             domain => format!("{} >= {limit}", self.coordinate(axis, domain)),

@@ -214,7 +214,7 @@ const RESERVED: &[&str] = &[
 ];
 
 pub struct Names {
-    taken: BTreeSet<String>,
+    taken: Taken,
     tensors: Vec<String>,
     dims: Vec<String>,
     scalars: Vec<String>,
@@ -223,20 +223,21 @@ pub struct Names {
 
 impl Names {
     pub fn new(nest: &Nest) -> Names {
-        let mut taken: BTreeSet<String> = RESERVED.iter().map(|word| word.to_string()).collect();
-        let tensors = nest.tensors.iter().map(|tensor| claim(&mut taken, &tensor.name)).collect();
-        let dims = nest.dims.iter().map(|dim| claim(&mut taken, &dim.name)).collect();
-        let scalars = nest.scalars.iter().map(|scalar| claim(&mut taken, &scalar.name)).collect();
+        let mut taken = Taken::default();
+        taken.words.extend(RESERVED.iter().map(|word| word.to_string()));
+        let tensors = nest.tensors.iter().map(|tensor| taken.claim(&tensor.name)).collect();
+        let dims = nest.dims.iter().map(|dim| taken.claim_word(&dim.name)).collect();
+        let scalars = nest.scalars.iter().map(|scalar| taken.claim(&scalar.name)).collect();
         let axes: Vec<String> = nest
             .axes
             .iter()
-            .map(|axis| claim_axis(&mut taken, if axis.name == ".." { "whole" } else { &axis.name }))
+            .map(|axis| taken.claim_axis(if axis.name == ".." { "whole" } else { &axis.name }))
             .collect();
         Names { taken, tensors, dims, scalars, axes }
     }
 
     pub fn fresh(&mut self, wanted: &str) -> String {
-        claim(&mut self.taken, wanted)
+        self.taken.claim(wanted)
     }
     pub fn tensor(&self, index: usize) -> &str {
         &self.tensors[index]
@@ -258,19 +259,40 @@ impl Names {
     }
 }
 
-fn claim(taken: &mut BTreeSet<String>, wanted: &str) -> String {
-    let name = candidates(wanted).find(|name| !taken.contains(name)).unwrap_or_default();
-    taken.insert(name.clone());
-    name
+/// Words that are in use; and in capitals, as parts of constants' names, those of axes and of what else has constants.
+#[derive(Default)]
+struct Taken {
+    words: BTreeSet<String>,
+    capitals: BTreeSet<String>,
+    axes: BTreeSet<String>,
 }
 
-/// An axis' name is also the stem of its start, its bounds and its number of blocks.
-fn claim_axis(taken: &mut BTreeSet<String>, wanted: &str) -> String {
-    let stems = |name: &str| ["", "0", "_from", "_end", "_blocks"].map(|suffix| format!("{name}{suffix}"));
-    let free = |name: &String| stems(name).iter().all(|stem| !taken.contains(stem));
-    let name = candidates(wanted).find(free).unwrap_or_default();
-    taken.extend(stems(&name));
-    name
+impl Taken {
+    fn claim_word(&mut self, wanted: &str) -> String {
+        let name = candidates(wanted).find(|name| !self.words.contains(name)).unwrap_or_default();
+        self.words.insert(name.clone());
+        name
+    }
+
+    fn claim(&mut self, wanted: &str) -> String {
+        let free = |name: &String| !self.words.contains(name) && !self.capitals.contains(&name.to_uppercase());
+        let name = candidates(wanted).find(free).unwrap_or_default();
+        self.words.insert(name.clone());
+        self.capitals.insert(name.to_uppercase());
+        name
+    }
+
+    /// An axis' name is also the stem of its start, its bounds and its number of blocks.
+    fn claim_axis(&mut self, wanted: &str) -> String {
+        let stems = |name: &str| ["", "0", "_from", "_end", "_blocks"].map(|suffix| format!("{name}{suffix}"));
+        let free = |name: &String| {
+            stems(name).iter().all(|stem| !self.words.contains(stem)) && !self.axes.contains(&name.to_uppercase())
+        };
+        let name = candidates(wanted).find(free).unwrap_or_default();
+        self.words.extend(stems(&name));
+        self.axes.insert(name.to_uppercase());
+        name
+    }
 }
 
 /// `k`, `k_2`, `k_3`, …
@@ -308,6 +330,35 @@ mod tests {
         assert_eq!(names.tensors, ["float_2", "shared_2"]);
         assert_eq!(names.scalars, ["THREADS_2"]);
         assert_eq!(names.axes, ["template_2"]);
+    }
+
+    #[test]
+    fn constants_are_told_apart_though_names_differ_in_case_alone() {
+        let item = quote! {
+            fn f<M: Dim, N: Dim>(a: &Tensor<f32, (M, N)>, A: &Tensor<f32, (M, N)>, c: &mut Tensor<f32, (M, N)>) {
+                tile!(for (i, I) in (M, N) { c[(i, I)] = a[(i, I)] * A[(i, I)]; });
+            }
+        };
+        let text = cuda(item.clone());
+        let once = |line: &str| assert_eq!(text.matches(line).count(), 1, "{line}: {text}");
+        [
+            "constexpr int ALIGN_A = ",
+            "constexpr int ALIGN_A_2 = ",
+            "constexpr int BLOCK_I = ",
+            "constexpr int BLOCK_I_2 = ",
+        ]
+        .into_iter()
+        .for_each(once);
+        assert_eq!(program(item).names.tensors, ["a", "A_2", "c"]);
+    }
+
+    #[test]
+    fn macros_are_numbered_whatever_letters_names_have() {
+        let text = cuda(quote! {
+            fn f<N: Dim>(λ: &Tensor<f32, (N,)>, r#type: &mut Tensor<f32, (N,)>) { tile!(for δ in N { r#type[δ] = λ[δ]; }); }
+        });
+        assert!(text.contains("constexpr int ALIGN_Λ = TRACEA_ALIGN_0;"), "{text}");
+        assert!(text.contains("constexpr int ALIGN_TYPE = TRACEA_ALIGN_1;"), "{text}");
     }
 
     #[test]

@@ -265,11 +265,11 @@ fn name_of(nest: &Nest, value: ValueId) -> Option<&str> {
     }
 }
 
-/// That no other tensor has, not even in capitals.
+/// That no other tensor has.
 fn free_name(nest: &Nest, wanted: &str) -> String {
-    let taken: BTreeSet<String> = nest.tensors.iter().map(|tensor| tensor.name.to_uppercase()).collect();
+    let taken: BTreeSet<&str> = nest.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
     let candidates = (1u32..).map(|count| if count == 1 { wanted.to_string() } else { format!("{wanted}_{count}") });
-    candidates.into_iter().find(|name| !taken.contains(&name.to_uppercase())).unwrap_or_default()
+    candidates.into_iter().find(|name| !taken.contains(name.as_str())).unwrap_or_default()
 }
 
 /// Values that something is stored or carried from.

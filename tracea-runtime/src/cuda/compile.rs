@@ -69,17 +69,15 @@ impl Request {
             "-lineinfo".to_owned(),
             "--ptxas-options=-v".to_owned(),
         ];
-        let name = |tensor: usize| instance.tensor(kernel, tensor).map_or("", |def| def.name).to_uppercase();
         for &tensor in variant.aligned {
-            options.push(format!("-DTRACEA_ALIGN_{}={}", name(tensor), specialization.alignment(tensor)));
+            options.push(format!("-DTRACEA_ALIGN_{tensor}={}", specialization.alignment(tensor)));
         }
         for tensor in variant.windowed() {
             let fetched = u8::from(specialization.fetches_windows(tensor));
-            options.push(format!("-DTRACEA_WINDOW_{}={fetched}", name(tensor)));
+            options.push(format!("-DTRACEA_WINDOW_{tensor}={fetched}"));
         }
         for &scalar in variant.positive {
-            let name = kernel.scalars.get(scalar).map_or("", |def| def.name).to_uppercase();
-            options.push(format!("-DTRACEA_POSITIVE_{name}={}", u8::from(specialization.is_positive(scalar))));
+            options.push(format!("-DTRACEA_POSITIVE_{scalar}={}", u8::from(specialization.is_positive(scalar))));
         }
         if variant.bakes_in_cuts() {
             options.push(format!("-DTRACEA_CUT={}", u8::from(specialization.cuts_tiles())));
@@ -211,7 +209,7 @@ mod tests {
         assert_eq!(FUNCTIONS_MARK, "// [device functions]");
         "#include \"tracea/fast_div.cuh\"\n\
          // [device functions]\n\
-         static_assert(TRACEA_ALIGN_X == 4, \"alignment\");\n\
+         static_assert(TRACEA_ALIGN_0 == 4, \"alignment\");\n\
          extern \"C\" __global__ void __launch_bounds__(128) double_entry(float* x, int n) {\n\
              __shared__ float tile[128];\n\
              int i = blockIdx.x * 128 + threadIdx.x;\n\
@@ -254,7 +252,7 @@ mod tests {
         assert_ne!(first, inputs(by_four().windowed(0, true), "sm_80"));
         assert_ne!(first, inputs(by_four().cut(true), "sm_80"));
         assert_ne!(first, inputs(by_four(), "sm_90"));
-        assert!(first.iter().any(|part| part == "-DTRACEA_WINDOW_X=0"));
+        assert!(first.iter().any(|part| part == "-DTRACEA_WINDOW_0=0"));
         assert!(first.iter().any(|part| part == "-DTRACEA_CUT=0"));
         assert!(first.iter().any(|part| part == "tracea/fast_div.cuh"));
     }

@@ -163,7 +163,7 @@ extern \"C\" __global__ void __launch_bounds__(64) update(
     const float* x, long long x_row, float* y, long long y_row, int columns, tracea::FastDiv rows, tracea::FastDiv by_blocks
 ) {
     extern __shared__ float tile[];
-    static_assert(TRACEA_ALIGN_X >= 1 && TRACEA_ALIGN_Y >= 4, \"alignment\");
+    static_assert(TRACEA_ALIGN_0 >= 1 && TRACEA_ALIGN_1 >= 4, \"alignment\");
     int row = rows.rem(blockIdx.x);
     if (by_blocks.div(blockIdx.x) != 0) return;
     for (int first = 0; first < columns; first += 64) {

@@ -155,7 +155,7 @@ fn the_first_row_is_found_once_a_block() {
     assert!(text.find("x_first2 =") < text.find("for (int step"));
     let copy = of("tma_load_im2col(");
     assert!(copy.ends_with(", c0, x_first2, x_first1, x_first0, 0, r * dilation - pad - x_corner1);"), "{copy}");
-    assert_eq!(of("constexpr bool X_READY_BULK"), "constexpr bool X_READY_BULK = TRACEA_WINDOW_X && ALIGN_W >= 16;");
+    assert_eq!(of("constexpr bool X_READY_BULK"), "constexpr bool X_READY_BULK = TRACEA_WINDOW_0 && ALIGN_W >= 16;");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_factor_of_scores_waits_for_their_exponents() {
     assert_eq!(filled(attention(quote!(product * 0.125), weights())), ["s[reg] = product[reg];", BY_ROWS]);
     let text = cuda(attention(quote!(product * by), weights()));
     for line in [
-        "constexpr bool BY_POSITIVE = TRACEA_POSITIVE_BY;",
+        "constexpr bool BY_POSITIVE = TRACEA_POSITIVE_0;",
         "largest[reg] = largest[reg] * (BY_POSITIVE ? by : 1.0f);",
         "m_new_rate[reg] = exponent_rate(m_new[reg], 1.442695f);",
         "m_new_shift[reg] = m_new[reg] * m_new_rate[reg];",

@@ -246,7 +246,7 @@ impl Lowering<'_> {
         panels: &Panels,
     ) -> Option<Fetch> {
         let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
-        let (name, dtype) = (self.nest.tensor(*tensor).name.clone(), self.nest.tensor(*tensor).dtype);
+        let (name, dtype) = (self.names.tensor(tensor.index()).to_string(), self.nest.tensor(*tensor).dtype);
         let shape = self.program.layout(layout).clone();
         let cols = panels.each;
         let boxes = self.boxes(*tensor, index, shape.row_axis?, shape.col_axis)?;

@@ -152,7 +152,7 @@ impl Lowering<'_> {
         if !matches!(target.form, AccessForm::Contiguous { .. }) || dtype.bytes() < 2 {
             return self.out.push(direct);
         }
-        let name = format!("{}_BY_VECTORS", self.nest.tensor(target.tensor).name.to_uppercase());
+        let name = format!("{}_BY_VECTORS", self.names.tensor(target.tensor.index()).to_uppercase());
         let condition = self.program.require(&name, vec![Premise::Aligned(target.tensor)]);
         let by_scratch = Stmt::Store { value, target, way: StoreWay::Scratch };
         self.out.push(Stmt::Where { condition, body: vec![direct], otherwise: vec![by_scratch] });
@@ -265,7 +265,7 @@ impl Lowering<'_> {
         let at_a_time = self.chunks_at_a_time(value);
         let by_threads = Stmt::StorePanel { staging, target, side, at_a_time };
         let Some(store) = bulk else { return self.out.extend([write, by_threads]) };
-        let name = format!("{}_BY_TMA", self.nest.tensor(tensor).name.to_uppercase());
+        let name = format!("{}_BY_TMA", self.names.tensor(tensor.index()).to_uppercase());
         let condition = self.program.require(&name, vec![Premise::Aligned(tensor)]);
         let send = vec![Stmt::SendPanel { staging, store, side }];
         self.out.extend([write, Stmt::Where { condition, body: send, otherwise: vec![by_threads] }]);
