@@ -32,11 +32,13 @@ mod gated_pixels;
 mod gathered;
 #[path = "../kernels/gpu.rs"]
 mod gpu;
+mod in_place;
 mod integers;
 mod linear_attention;
 mod low_rank;
 mod masked_softmax;
 mod moments;
+mod named;
 mod normalised;
 #[path = "../kernels/nvrtc.rs"]
 mod nvrtc;
@@ -93,10 +95,12 @@ fn gallery() -> Vec<Subject> {
     all.extend(few_tiles::subjects());
     all.extend(gated_pixels::subjects());
     all.extend(gathered::subjects());
+    all.extend(in_place::subjects());
     all.extend(linear_attention::subjects());
     all.extend(low_rank::subjects());
     all.extend(masked_softmax::subjects());
     all.extend(moments::subjects());
+    all.extend(named::subjects());
     all.extend(normalised::subjects());
     all.extend(pairs::subjects());
     all.extend(reductions::subjects());

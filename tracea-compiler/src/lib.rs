@@ -6,6 +6,7 @@ mod device;
 pub mod emit;
 pub mod errors;
 mod expand;
+mod identifier;
 pub mod lower;
 pub mod nest;
 mod parse;

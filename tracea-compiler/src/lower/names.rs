@@ -1,5 +1,6 @@
 //! Names in emitted code: the user's own where C++ allows them.
 
+use crate::identifier;
 use crate::nest::{AxisId, Nest};
 use std::collections::BTreeSet;
 
@@ -297,7 +298,7 @@ impl Taken {
 
 /// `k`, `k_2`, `k_3`, …
 fn candidates(wanted: &str) -> impl Iterator<Item = String> {
-    let wanted = wanted.trim_start_matches("r#").to_string();
+    let wanted = identifier::of(wanted);
     (1u32..).map(move |count| if count == 1 { wanted.clone() } else { format!("{wanted}_{count}") })
 }
 
@@ -353,11 +354,11 @@ mod tests {
     }
 
     #[test]
-    fn macros_are_numbered_whatever_letters_names_have() {
+    fn names_have_letters_that_cuda_reads_and_macros_are_numbered() {
         let text = cuda(quote! {
             fn f<N: Dim>(λ: &Tensor<f32, (N,)>, r#type: &mut Tensor<f32, (N,)>) { tile!(for δ in N { r#type[δ] = λ[δ]; }); }
         });
-        assert!(text.contains("constexpr int ALIGN_Λ = TRACEA_ALIGN_0;"), "{text}");
+        assert!(text.contains("constexpr int ALIGN_U3BB = TRACEA_ALIGN_0;"), "{text}");
         assert!(text.contains("constexpr int ALIGN_TYPE = TRACEA_ALIGN_1;"), "{text}");
     }
 

@@ -3,6 +3,7 @@
 use super::analysis::{Facts, longer_along};
 use super::domains::Domains;
 use super::names::Names;
+use crate::identifier;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
 use crate::plan;
 use crate::program::{
@@ -103,11 +104,11 @@ fn joined(nest: &Nest) -> Vec<plan::Joined> {
 /// `attention_D64_causal`: the kernel and its instance.
 fn entry(nest: &Nest) -> String {
     use crate::nest::InstanceValue;
-    let mut name = nest.name.trim_start_matches("r#").to_string();
+    let mut name = identifier::of(&nest.name);
     for (key, value) in &nest.instance {
         match value {
-            InstanceValue::Int(n) => name += &format!("_{key}{n}"),
-            InstanceValue::Bool(true) => name += &format!("_{key}"),
+            InstanceValue::Int(n) => name += &format!("_{}{n}", identifier::of(key)),
+            InstanceValue::Bool(true) => name += &format!("_{}", identifier::of(key)),
             InstanceValue::Bool(false) => {}
             InstanceValue::Dtype(dtype) => name += &format!("_{}", dtype.name()),
         }

@@ -247,7 +247,7 @@ fn stored(kernel: &KernelDef, variant: &Variant, sizes: &Sizes, capacity: Capaci
 
 /// Tensors of which TMA fetches boxes, and how many of their axes count as one for it.
 pub(super) fn fetched(kernel: &KernelDef, variant: &Variant) -> impl Iterator<Item = (usize, usize)> {
-    let is_read = |tensor: usize| kernel.tensors.get(tensor).is_none_or(|def| !def.writes);
+    let is_read = |tensor: usize| kernel.tensors.get(tensor).is_none_or(|def| def.reads);
     variant.args.iter().filter_map(move |arg| match *arg {
         Arg::TensorMap { tensor, merged, .. } if is_read(tensor) => Some((tensor, merged)),
         _ => None,

@@ -15,6 +15,7 @@ mod words;
 
 use super::Signature;
 use crate::errors::Errors;
+use crate::identifier;
 use crate::nest::Dtype;
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -90,7 +91,7 @@ impl Writer<'_> {
 
     /// A C++ name that is no keyword and hides no variable: Rust lets `let x` follow `let x`.
     fn symbol(&self, name: &Ident) -> String {
-        let base = name.to_string().trim_start_matches("r#").to_string();
+        let base = identifier::of(&name.to_string());
         let base = if KEYWORDS.contains(&base.as_str()) { format!("{base}_") } else { base };
         let taken = |symbol: &String| self.variables.iter().any(|(_, known, _)| known == symbol);
         std::iter::once(base.clone())

@@ -128,9 +128,12 @@ impl Lowering<'_> {
         if self.role != Role::Consumer || !by_panels {
             return Vec::new();
         }
+        // What is read of the result itself is read where it is stored, a panel before that panel is.
         let loads = block.stmts.iter().filter_map(|stmt| match stmt {
             NestStmt::Value(id) => match self.nest.value(*id).op {
-                Op::Load { tensor, .. } if !self.nest.tensor(tensor).mutable && self.domain(*id) == domain => Some(*id),
+                Op::Load { tensor: loaded, .. } if loaded == tensor || !self.nest.tensor(loaded).mutable => {
+                    (self.domain(*id) == domain).then_some(*id)
+                }
                 _ => None,
             },
             _ => None,

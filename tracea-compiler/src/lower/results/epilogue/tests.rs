@@ -39,6 +39,16 @@ fn read(program: &Program) -> Vec<String> {
     from(program, false, "for ").into_iter().filter(of_panels).collect()
 }
 
+/// A panel is read before it is written, and no other tile has it.
+#[test]
+fn what_a_result_holds_passes_as_a_residual_does() {
+    let added = |what: TokenStream| halves(quote!(c[(i, j)] = (acc + #what[(i, j)].to::<f32>()).to();));
+    let of_residual: Vec<String> = read(&added(quote!(r)));
+    let of_result = read(&added(quote!(c)));
+    assert_eq!(of_result.len(), of_residual.len(), "{of_result:?} {of_residual:?}");
+    assert!(of_result[0].contains("<- c_panel") && of_result.last().unwrap().starts_with("write "), "{of_result:?}");
+}
+
 #[test]
 fn a_residual_passes_by_the_ring() {
     let program = halves(quote!(c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to();));
