@@ -74,9 +74,7 @@ impl Lowering<'_> {
     fn followed(&self, step: &[Stmt], running: VarId) -> Option<Followed> {
         let Domain::Rows(layout) = self.program.var(running).domain else { return None };
         // A warp decides for itself: it has all of its rows.
-        if self.program.layout(layout).parts_along_cols() > 1
-            || step.iter().any(|stmt| matches!(stmt, Stmt::Store { .. }))
-        {
+        if self.program.layout(layout).parts_along_cols() > 1 || step.iter().any(stores) {
             return None;
         }
         let (raise, next, value) = step.iter().enumerate().find_map(|(at, stmt)| match stmt {
@@ -245,6 +243,11 @@ impl Lowering<'_> {
         matches!(value, Expr::Binary(BinaryOp::Mul, a, b) if same(a) && is_fade(b) || is_fade(a) && same(b))
             && matches!(self.program.var(target).domain, Domain::Tile(_))
     }
+}
+
+/// Whether anything leaves the block, by threads or panel by panel.
+fn stores(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Store { .. } | Stmt::Panels { .. }) || stmt.bodies().into_iter().flatten().any(stores)
 }
 
 /// Nothing but the greatest of some numbers.

@@ -14,11 +14,12 @@ fn attention_on(
     within: TokenStream,
     stored: TokenStream,
 ) -> Vec<String> {
+    let steps = if within.is_empty() { quote!() } else { quote!(z: &mut Tensor<f32, (S, T)>,) };
     let program = program(quote! {
         #[schedule(#schedule)]
         fn f<S: Dim, T: Dim>(
             q: &Tensor<f16, (S, Const<64>)>, k: &Tensor<f16, (T, Const<64>)>, v: &Tensor<f16, (T, Const<64>)>,
-            w: &Tensor<f32, (T,)>, o: &mut Tensor<f16, (S, Const<64>)>, y: &mut Tensor<f32, (S,)>, by: f32,
+            w: &Tensor<f32, (T,)>, o: &mut Tensor<f16, (S, Const<64>)>, y: &mut Tensor<f32, (S,)>, #steps by: f32,
         ) {
             tile!(for i in S {
                 let mut m = full::<f32>(i, f32::NEG_INFINITY);
@@ -123,7 +124,7 @@ fn what_else_depends_on_the_extreme_has_it_exactly() {
         "products may overflow an operand"
     );
     let schedule = || quote!(sm_90a, i = 128, j = 128, stages = 2, consumers = 2);
-    let stored = attention_on(schedule(), exponentials(), quote!(), quote!(y[i] = fade;), quote!(m + l.ln()));
+    let stored = attention_on(schedule(), exponentials(), quote!(), quote!(z[(i, j)] = s * fade;), quote!(m + l.ln()));
     assert_eq!(votes(&stored), 0, "a fade that is stored");
     let masked = quote!((s - m_new).exp().mask(|i, j| j <= i, 0.0));
     assert!(votes(&attention(masked, quote!(), quote!(m + l.ln()))) > 0, "zero is zero");
