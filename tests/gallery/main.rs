@@ -42,6 +42,7 @@ mod named;
 mod normalised;
 #[path = "../kernels/nvrtc.rs"]
 mod nvrtc;
+mod optional;
 mod pairs;
 mod reductions;
 mod residual_norm;
@@ -102,6 +103,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(moments::subjects());
     all.extend(named::subjects());
     all.extend(normalised::subjects());
+    all.extend(optional::subjects());
     all.extend(pairs::subjects());
     all.extend(reductions::subjects());
     all.extend(residual_norm::subjects());

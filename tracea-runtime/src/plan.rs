@@ -55,6 +55,8 @@ pub struct Instance {
     pub variants: &'static [Variant],
     /// Operands of products that some variants read as tensors, behind the kernel's own.
     pub precomputed: &'static [Precomputed],
+    /// Tensors, by position, that the kernel writes in other instances alone.
+    pub unwritten: &'static [usize],
     pub functions: &'static [Function],
 }
 

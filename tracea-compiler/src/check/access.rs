@@ -1,7 +1,7 @@
 //! Who reads and writes which elements: no two tiles write one element, and nothing is read after it is written.
 
 use super::{Checker, int};
-use crate::nest::{AxisId, Int, IntOp, TensorId};
+use crate::nest::{AxisId, AxisKind, Int, IntOp, TensorId};
 use syn::ExprIndex;
 
 #[derive(Clone)]
@@ -43,9 +43,10 @@ impl Accesses {
 const KEEP: &str = "keep the value in a variable, and write the tensor once";
 
 impl Checker<'_> {
-    /// The next iteration reads what this one wrote, unless it moves on along the loop's axis.
+    /// The next iteration reads what this one wrote, or writes there again, unless it moves on along the loop's axis.
     pub fn leave_loop_accesses(&mut self, axis: AxisId) {
         let Some((reads, writes)) = self.accesses.loops.pop() else { return };
+        self.refuse_rewriting(axis, reads, writes);
         let again: Vec<Access> = self.accesses.reads[reads..]
             .iter()
             .filter(|read| {
@@ -63,6 +64,23 @@ impl Checker<'_> {
                 "`{name}` is read here after the iteration before wrote it, which is not supported yet -- {KEEP}"
             );
             self.ours(&read.at, text);
+        }
+    }
+
+    /// Of what the blocks of an axis write to one place, the last one would remain: what that is depends on the schedule.
+    fn refuse_rewriting(&mut self, axis: AxisId, reads: usize, writes: usize) {
+        if self.infer.kind(axis) != AxisKind::Tiled {
+            return;
+        }
+        let is_read = |tensor: TensorId| self.accesses.reads[reads..].iter().any(|read| read.tensor == tensor);
+        let stays = |write: &&Access| {
+            !is_read(write.tensor) && !write.index.iter().any(|component| self.mentions(component, axis))
+        };
+        let again: Vec<Access> = self.accesses.writes[writes..].iter().filter(stays).cloned().collect();
+        for write in again {
+            let (name, axis) = (&self.nest.tensor(write.tensor).name, self.infer.name(axis));
+            let text = format!("`{name}` is written here by each block along `{axis}`, to the same place -- {KEEP}");
+            self.ours(&write.at, text);
         }
     }
 
@@ -89,7 +107,9 @@ impl Checker<'_> {
         for param in &self.kernel.params {
             let Some(tensor) = self.nest.tensors.iter().position(|tensor| param.name == tensor.name) else { continue };
             let written = self.accesses.writes.iter().any(|write| write.tensor.index() == tensor);
-            if self.nest.tensors[tensor].mutable && !written {
+            // Another instance's flags may have it written.
+            let ever = written || self.names.stored.contains(&param.name.to_string());
+            if self.nest.tensors[tensor].mutable && !ever {
                 let name = &param.name;
                 self.ours(
                     name,

@@ -1,5 +1,5 @@
-//! What a piece of the body mentions: the names that it assigns, candidates for what a loop carries, and the sizes that it
-//! loops over by `Const::<N>`.
+//! What a piece of the body mentions: the names that it assigns, candidates for what a loop carries, those whose elements it assigns, and the
+//! sizes that it loops over by `Const::<N>`.
 
 use crate::ast::{ConstArgument, Tile, const_argument, is_assignment};
 use std::collections::BTreeSet;
@@ -15,6 +15,8 @@ pub fn in_block(block: &Block) -> Mentioned {
 #[derive(Default)]
 pub struct Mentioned {
     pub assigned: BTreeSet<String>,
+    /// Tensors that are written, whatever flags say.
+    pub stored: BTreeSet<String>,
     pub sizes: Vec<i64>,
 }
 
@@ -24,6 +26,11 @@ impl Mentioned {
             Expr::Path(path) => self.assigned.extend(path.path.get_ident().map(ToString::to_string)),
             Expr::Tuple(tuple) => tuple.elems.iter().for_each(|part| self.target(part)),
             Expr::Paren(inner) => self.target(&inner.expr),
+            Expr::Index(place) => {
+                if let Expr::Path(path) = &*place.expr {
+                    self.stored.extend(path.path.get_ident().map(ToString::to_string));
+                }
+            }
             _ => {}
         }
     }

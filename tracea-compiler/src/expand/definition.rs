@@ -42,7 +42,10 @@ pub fn kernel_def(kernel: &Kernel, nests: &[Nest], instances: &[Instance]) -> To
             let (def, slot) = operand_names(index, at);
             quote! { #plan::Precomputed { kernel: &#def, slot: &#slot } }
         });
-        instance(kernel, nest, variants, quote! { #(#operands),* })
+        let written = |tensor: &usize| nests.iter().any(|nest| stores(&nest.body, TensorId(*tensor as u32)));
+        let left = |tensor: &usize| written(tensor) && !stores(&nest.body, TensorId(*tensor as u32));
+        let unwritten = (0..nest.tensors.len()).filter(left).collect::<Vec<_>>();
+        instance(kernel, nest, variants, quote! { #(#operands),* }, &unwritten)
     });
     quote! {
         #plan::KernelDef {
@@ -92,7 +95,7 @@ fn operand_def(kernel: &Kernel, Precomputed { nest, variants }: &Precomputed) ->
         tensor_def(tensor, option(Some(dtype(tensor.dtype))), loads(nest, id), stores(&nest.body, id))
     });
     let scalars = nest.scalars.iter().map(scalar);
-    let instance = instance(kernel, &Nest { instance: Vec::new(), ..nest.clone() }, variants, TokenStream::new());
+    let instance = instance(kernel, &Nest { instance: Vec::new(), ..nest.clone() }, variants, TokenStream::new(), &[]);
     quote! {
         #plan::KernelDef {
             name: #name,
@@ -133,7 +136,13 @@ fn plan() -> TokenStream {
     quote! { #private::plan }
 }
 
-fn instance(kernel: &Kernel, nest: &Nest, variants: &[Variant], operands: TokenStream) -> TokenStream {
+fn instance(
+    kernel: &Kernel,
+    nest: &Nest,
+    variants: &[Variant],
+    operands: TokenStream,
+    unwritten: &[usize],
+) -> TokenStream {
     let plan = plan();
     let key = nest.instance.iter().map(|(_, value)| match value {
         InstanceValue::Int(value) => {
@@ -151,6 +160,7 @@ fn instance(kernel: &Kernel, nest: &Nest, variants: &[Variant], operands: TokenS
         Some(quote! { (#index, #size) })
     });
     let variants = variants.iter().map(variant);
+    let unwritten = numbers(unwritten);
     let functions = nest.functions.iter().map(|function| {
         let (alias, path) = (&function.name, written_path(kernel, &function.path));
         let private = private();
@@ -162,6 +172,7 @@ fn instance(kernel: &Kernel, nest: &Nest, variants: &[Variant], operands: TokenS
             known_dims: &[#(#known),*],
             variants: &[#(#variants),*],
             precomputed: &[#operands],
+            unwritten: #unwritten,
             functions: &[#(#functions),*],
         }
     }

@@ -158,6 +158,7 @@ mod tests {
         known_dims: &[],
         variants: &[],
         precomputed: &[],
+        unwritten: &[],
         functions: &[Function { alias: "twice", def: &TWICE }],
     };
 

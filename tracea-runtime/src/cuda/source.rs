@@ -73,6 +73,7 @@ mod tests {
             known_dims: &[],
             variants: &[],
             precomputed: &[],
+            unwritten: &[],
             functions: &[Function { alias: "silu", def: &SILU }],
         };
         assert_eq!(

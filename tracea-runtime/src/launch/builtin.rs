@@ -25,7 +25,8 @@ impl Builtin {
             selectors: &[],
             instances: &[],
         };
-        let instance = Instance { key: &[], known_dims: &[], variants: &[], precomputed: &[], functions: &[] };
+        let instance =
+            Instance { key: &[], known_dims: &[], variants: &[], precomputed: &[], unwritten: &[], functions: &[] };
         Builtin { kernel, instance, variant: Variant::of_source(name, source, threads), slot: KernelSlot::new() }
     }
 

@@ -213,8 +213,14 @@ mod tests {
     use crate::plan::{Cost, DimDef, Fetch, Key, StepCost, TensorDef};
     use crate::tensor::{Tensor, TensorMut, TensorRef};
 
-    static INSTANCE: Instance =
-        Instance { key: &[Key::Int(4)], known_dims: &[(3, 4)], variants: &[], precomputed: &[], functions: &[] };
+    static INSTANCE: Instance = Instance {
+        key: &[Key::Int(4)],
+        known_dims: &[(3, 4)],
+        variants: &[],
+        precomputed: &[],
+        unwritten: &[],
+        functions: &[],
+    };
 
     /// `c[i, j] = a[i, k] · b[j, k]`, with a fourth dim that the instance fixes.
     static KERNEL: KernelDef = KernelDef {

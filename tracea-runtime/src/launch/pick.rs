@@ -265,7 +265,7 @@ mod tests {
     use crate::plan::{Cost, Fetch, Relaid};
 
     const fn instance(key: &'static [Key]) -> Instance {
-        Instance { key, known_dims: &[], variants: &[], precomputed: &[], functions: &[] }
+        Instance { key, known_dims: &[], variants: &[], precomputed: &[], unwritten: &[], functions: &[] }
     }
 
     static ATTENTION: KernelDef = KernelDef {

@@ -117,7 +117,8 @@ mod tests {
     use crate::plan::Variant;
     use std::cell::Cell;
 
-    static INSTANCE: Instance = Instance { key: &[], known_dims: &[], variants: &[], precomputed: &[], functions: &[] };
+    static INSTANCE: Instance =
+        Instance { key: &[], known_dims: &[], variants: &[], precomputed: &[], unwritten: &[], functions: &[] };
     static VARIANT: Variant = Variant::of_source("k", "", 128);
 
     fn tensor(address: usize, sizes: &[usize], strides: &[usize]) -> RawTensor {

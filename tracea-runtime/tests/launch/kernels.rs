@@ -152,6 +152,7 @@ static SCALED: KernelDef = KernelDef {
             Variant { target: "sm_999", ..scaled_variant("future", "") },
         ],
         precomputed: &[],
+        unwritten: &[],
         functions: &[],
     }],
 };
@@ -209,6 +210,7 @@ static UPDATE: KernelDef = KernelDef {
             ..Variant::of_source("update", UPDATE_SOURCE, 64)
         }],
         precomputed: &[],
+        unwritten: &[],
         functions: &[],
     }],
 };
