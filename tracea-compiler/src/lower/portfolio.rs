@@ -365,7 +365,11 @@ fn fit_deep(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Lowered, 
     schedule::variants::deepen(&laid.nest, facts, &mut deep);
     // Two blocks' producers have no registers for the places of elements.
     let preferred: &[u32] = if schedule::variants::gathers(&laid.nest, facts) { &[1] } else { &[2, 1] };
-    fit_roles(laid, facts, &deep, preferred)
+    match fit_rings(laid, facts, &deep, preferred)? {
+        Some(fits) => Ok(fits),
+        // What is computed of as many terms as that may be more than threads have registers for.
+        None => fit_roles(laid, facts, schedule, preferred),
+    }
 }
 
 /// Small blocks that have a multiprocessor and its shared memory to themselves, for products that wait for memory: so much is on its way that
@@ -385,6 +389,19 @@ fn by_deep_rings(laid: &Laid, facts: &Facts, small: &Schedule) -> Vec<Lowered> {
 /// A block with rings as deep as there is room for: as many on a multiprocessor as is preferred, and as registers and shared memory
 /// have room for.
 fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32]) -> Result<Lowered, ScheduleError> {
+    match fit_rings(laid, facts, schedule, preferred)? {
+        Some(fits) => Ok(fits),
+        None => fit(laid, facts, schedule.clone()),
+    }
+}
+
+/// The same; nothing where there is no room for any.
+fn fit_rings(
+    laid: &Laid,
+    facts: &Facts,
+    schedule: &Schedule,
+    preferred: &[u32],
+) -> Result<Option<Lowered>, ScheduleError> {
     const LEAST_STAGES: u32 = 3;
     const MOST_STAGES: u32 = 8;
     for &resident in preferred {
@@ -394,13 +411,16 @@ fn fit_roles(laid: &Laid, facts: &Facts, schedule: &Schedule, preferred: &[u32])
                 continue;
             }
             let program = lower(laid, facts, &tried)?;
-            let shares = resident == 1 || (pressure::fits(&program) && !loads_in_bounds(&program));
-            if program.shared_bytes <= tried.shared_room() && shares {
-                return Ok(Lowered::of(laid, facts, tried, program));
+            let has_registers = match resident {
+                1 => pressure::peak(&program) <= schedule::room::registers_of(&tried),
+                _ => pressure::fits(&program) && !loads_in_bounds(&program),
+            };
+            if program.shared_bytes <= tried.shared_room() && has_registers {
+                return Ok(Some(Lowered::of(laid, facts, tried, program)));
             }
         }
     }
-    fit(laid, facts, schedule.clone())
+    Ok(None)
 }
 
 /// Whether threads load by themselves in loops with bounds of their own: the assembler spills where two blocks share registers.
