@@ -34,7 +34,7 @@ fn products(x: &Array, w: &Array) -> Vec<Expected> {
 }
 
 fn subject(save: bool) -> Subject {
-    Subject::new(&format!("saved {save}"), PRODUCTS, move |setting, visit| {
+    Subject::new(format!("saved {save}"), PRODUCTS, move |setting, visit| {
         let [m, n, k] = setting.sizes()?;
         let (x, x_values) = setting.input::<f16, _>((m, k))?;
         let (w, w_values) = setting.input::<f16, _>((n, k))?;
