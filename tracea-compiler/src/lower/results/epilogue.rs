@@ -128,10 +128,15 @@ impl Lowering<'_> {
         if self.role != Role::Consumer || !by_panels {
             return Vec::new();
         }
-        // What is read of the result itself is read where it is stored, a panel before that panel is.
+        // Of what is written, only the result's own place, where nothing else is stored to the tensor that could come before.
+        let is_store = |stmt: &&NestStmt| matches!(stmt, NestStmt::Store { tensor: stored, .. } if *stored == tensor);
+        let once = block.stmts.iter().filter(is_store).count() == 1;
+        let may_wait = |loaded: TensorId, at: &[Int]| {
+            !self.nest.tensor(loaded).mutable || (loaded == tensor && once && at == index)
+        };
         let loads = block.stmts.iter().filter_map(|stmt| match stmt {
-            NestStmt::Value(id) => match self.nest.value(*id).op {
-                Op::Load { tensor: loaded, .. } if loaded == tensor || !self.nest.tensor(loaded).mutable => {
+            NestStmt::Value(id) => match &self.nest.value(*id).op {
+                Op::Load { tensor: loaded, index: at } if may_wait(*loaded, at) => {
                     (self.domain(*id) == domain).then_some(*id)
                 }
                 _ => None,

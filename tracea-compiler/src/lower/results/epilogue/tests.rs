@@ -39,6 +39,16 @@ fn read(program: &Program) -> Vec<String> {
     from(program, false, "for ").into_iter().filter(of_panels).collect()
 }
 
+/// The second store would find what the first one has left.
+#[test]
+fn what_a_result_held_before_another_store_is_read_before_that() {
+    let end = quote!(let old = c[(i, j)].to::<f32>(); c[(i, j)] = acc.to(); c[(i, j)] = (acc + old).to(););
+    let lines = lines(&halves(end));
+    let at = |what: &str| lines.iter().position(|line| line.contains(what));
+    let (read, stored) = (at("load c_tile <- c").or(at("load old <- c")), at("write f16_panels"));
+    assert!(read.is_some() && read < stored, "{lines:#?}");
+}
+
 /// A panel is read before it is written, and no other tile has it.
 #[test]
 fn what_a_result_holds_passes_as_a_residual_does() {
