@@ -48,7 +48,19 @@ struct RowWalk {
     // Steps are taken in unrolled batches, the batches in a loop: a batch's loads are in flight together, and its addresses
     // may be kept in registers from one call to the next; those of many batches would take more than there are.
     template <int MOST>
-    static constexpr int batch = steps < MOST ? steps : MOST;
+    static constexpr int batches = (steps + MOST - 1) / MOST;
+    template <int MOST>
+    static constexpr int batch = (steps + batches<MOST> - 1) / batches<MOST>;
+    // Where the batch that comes after `first` steps begins: the last one takes steps of the one before again rather than ask, piece by
+    // piece, whether there is one more. Loads behind such a question wait for each other.
+    template <int BATCH>
+    static __device__ __forceinline__ int start(int first) {
+        return steps % BATCH == 0 ? first : min(first, steps - BATCH);
+    }
+    // False past the last piece of the last step.
+    __device__ __forceinline__ bool has(int step) const {
+        return ROWS * PIECES % THREADS == 0 || thread + step * THREADS < ROWS * PIECES;
+    }
     // False past the last piece.
     template <int BATCH>
     __device__ __forceinline__ bool inside(int step) const {
@@ -104,10 +116,11 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
         const Walk walk{static_cast<int>(threadIdx.x) - FIRST_THREAD};
         const unsigned base = shared_address(shared);
 #pragma unroll 1
-        for (int first = 0; first < Walk::steps; first += batch) {
+        for (int next = 0; next < Walk::steps; next += batch) {
+            const int first = Walk::template start<batch>(next);
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
-                if (walk.template inside<batch>(first + i)) {
+                if (walk.has(first + i)) {
                     const int row = walk.row(first + i), col = walk.piece(first + i) * count;
                     const auto from = source(row);
                     const int exist = from.valid ? min(max(valid_cols - col, 0), count) : 0;
@@ -121,18 +134,19 @@ __device__ __forceinline__ void copy_rows_async(typename Tile::element* shared, 
         constexpr int batch = Walk::template batch<(BATCH < 4 ? BATCH : 4)>;  // of five loads each
         const Walk walk{static_cast<int>(threadIdx.x) - FIRST_THREAD};
 #pragma unroll 1
-        for (int first = 0; first < Walk::steps; first += batch) {
+        for (int next = 0; next < Walk::steps; next += batch) {
+            const int first = Walk::template start<batch>(next);
             Words<16> x[batch];
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
                 const int row = walk.row(first + i), col = walk.piece(first + i) * count;
                 const auto from = source(row);
-                const bool inside = walk.template inside<batch>(first + i) && from.valid;
+                const bool inside = walk.has(first + i) && from.valid;
                 x[i] = load_unaligned_chunk(from.pointer + col, inside ? min(valid_cols - col, count) : 0);
             }
 #pragma unroll
             for (int i = 0; i < batch; ++i) {
-                if (walk.template inside<batch>(first + i)) {
+                if (walk.has(first + i)) {
                     store_words<16>(shared + Tile::offset(walk.row(first + i), walk.piece(first + i) * count), x[i]);
                 }
             }
@@ -148,19 +162,20 @@ __device__ __forceinline__ void copy_elements(typename Tile::element* shared, El
     constexpr int batch = Walk::template batch<8>;
     const Walk walk{static_cast<int>(threadIdx.x) - FIRST_THREAD};
 #pragma unroll 1
-    for (int first = 0; first < Walk::steps; first += batch) {
+    for (int next = 0; next < Walk::steps; next += batch) {
+        const int first = Walk::template start<batch>(next);
         T x[batch];
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
             x[i] = T{};
-            if (walk.template inside<batch>(first + i)) {
+            if (walk.has(first + i)) {
                 const auto from = source(walk.row(first + i), walk.piece(first + i));
                 if (from.valid) x[i] = *from.pointer;
             }
         }
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            if (walk.template inside<batch>(first + i)) {
+            if (walk.has(first + i)) {
                 shared[Tile::offset(walk.row(first + i), walk.piece(first + i))] = x[i];
             }
         }
