@@ -2,8 +2,8 @@
 // panel by panel: each block leaves in a workspace what it has of the others' panels, and adds to its own ones what they have left.
 // That takes all of these blocks to run at the same time; each warpgroup goes by itself.
 //
-//     leave_panels; meet_parts; join_panels;
-//     for each panel that this part puts together (panel_part): store it
+//     own_panels; leave_panels; meet_parts; join_panels;
+//     for each panel that this part puts together (has_panel): store it
 #pragma once
 
 #include "tracea/parts.cuh"
@@ -11,14 +11,26 @@
 
 namespace tracea {
 
-// Which of `parts` puts together this warpgroup's share of the panel: all of them in turn where there are as many shares, else parts
-// that are far apart.
+// Of a tile that is whole.
+constexpr unsigned ALL_PANELS = ~0u;
+
+// A bit for each panel of which this part puts together this warpgroup's share: all of them in turn where there are as many shares, else
+// parts that are far apart.
 template <int PANELS, int THREADS>
-__device__ __forceinline__ int panel_part(int panel, int parts) {
+__device__ __forceinline__ unsigned own_panels(int part, int parts) {
+    static_assert(PANELS < 32, "a bit each, and not all of them");
     constexpr unsigned warpgroups = THREADS / 128;
-    const unsigned share = panel * warpgroups + threadIdx.x / 128;
-    return static_cast<int>(share * static_cast<unsigned>(parts) / (PANELS * warpgroups));
+    if (parts == 1) return ALL_PANELS;
+    unsigned own = 0;
+#pragma unroll
+    for (int panel = 0; panel < PANELS; ++panel) {
+        const unsigned share = panel * warpgroups + threadIdx.x / 128;
+        own |= static_cast<unsigned>(share * parts / (PANELS * warpgroups) == part) << panel;
+    }
+    return own;
 }
+
+__device__ __forceinline__ bool has_panel(unsigned own, int panel) { return (own >> panel & 1) != 0; }
 
 // Where a thread's group of four registers lies in a part: neighbouring threads' beside each other.
 template <int THREADS>
@@ -28,12 +40,12 @@ __device__ __forceinline__ int group_of_four(int r) {
 
 // What this part has of panels that others put together.
 template <int PANELS, int THREADS, int N>
-__device__ __forceinline__ void leave_panels(const float (&x)[N], float* this_part, int part, int parts) {
+__device__ __forceinline__ void leave_panels(const float (&x)[N], float* this_part, unsigned own) {
     constexpr int registers = N / PANELS;
     static_assert(N % PANELS == 0 && registers % 4 == 0, "panels of whole groups of four");
 #pragma unroll
     for (int panel = 0; panel < PANELS; ++panel) {
-        if (panel_part<PANELS, THREADS>(panel, parts) == part) continue;
+        if (has_panel(own, panel)) continue;
 #pragma unroll
         for (int r = panel * registers; r < (panel + 1) * registers; r += 4) {
             __stcg(reinterpret_cast<float4*>(this_part + group_of_four<THREADS>(r)), make_float4(x[r], x[r + 1], x[r + 2], x[r + 3]));
@@ -44,11 +56,9 @@ __device__ __forceinline__ void leave_panels(const float (&x)[N], float* this_pa
 // Until this warpgroup's share of all parts has been left, where it puts any panel together, and whether it does. `arrived` has a count for each
 // warpgroup of the tile, 0 again when the last of those that wait has seen all come. One thread releases what the barrier before
 // ordered, and acquires for those that the barrier after orders: PTX ISA, "Memory Consistency Model", causality order.
-template <int PANELS, int THREADS>
-__device__ __forceinline__ bool meet_parts(unsigned* arrived, int part, int parts) {
-    bool waits = false;
-#pragma unroll
-    for (int panel = 0; panel < PANELS; ++panel) waits |= panel_part<PANELS, THREADS>(panel, parts) == part;
+template <int PANELS>
+__device__ __forceinline__ bool meet_parts(unsigned* arrived, int parts, unsigned own) {
+    const bool waits = own != 0;
     unsigned* const count = arrived + threadIdx.x / 128;
     warpgroup_barrier();
     if (threadIdx.x % 128 == 0) {
@@ -105,12 +115,12 @@ struct Weighted {
 // Of panels that this part puts together, what the others have left, in an order that the panel and their number say alone. A
 // thread has AHEAD parts on their way, and asks for the next one as it takes one up.
 template <int PANELS, int THREADS, int AHEAD, int N, class Way>
-__device__ __forceinline__ void join_panels_by(float (&x)[N], const float* first_part, int stride, int part, int parts, const Way& way) {
+__device__ __forceinline__ void join_panels_by(float (&x)[N], const float* first_part, int stride, int part, int parts, unsigned own, const Way& way) {
     constexpr int registers = N / PANELS;
     const auto after = [&](int n) { return first_part + static_cast<long long>(part + n < parts ? part + n : part + n - parts) * stride; };
 #pragma unroll
     for (int panel = 0; panel < PANELS; ++panel) {
-        if (panel_part<PANELS, THREADS>(panel, parts) != part) continue;
+        if (!has_panel(own, panel)) continue;
         float4 come[AHEAD][registers / 4];
         typename Way::Beside beside[AHEAD];
         const auto ask = [&](int slot, int n) {
@@ -141,15 +151,15 @@ __device__ __forceinline__ void join_panels_by(float (&x)[N], const float* first
 }
 
 template <class Op, int PANELS, int THREADS, int AHEAD, int N>
-__device__ __forceinline__ void join_panels(float (&x)[N], const float* first_part, int stride, int part, int parts) {
-    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, Reduced<Op>{});
+__device__ __forceinline__ void join_panels(float (&x)[N], const float* first_part, int stride, int part, int parts, unsigned own) {
+    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, own, Reduced<Op>{});
 }
 
 // The same of sums that are relative to an extreme; what this part has itself is relative to that of all.
 template <class L, int PANELS, int THREADS, int AHEAD, int EXTREME, int ROWS, int N, class Weigh>
-__device__ __forceinline__ void join_weighted_panels(float (&x)[N], const float* first_part, int stride, int part, int parts, Weigh weigh) {
+__device__ __forceinline__ void join_weighted_panels(float (&x)[N], const float* first_part, int stride, int part, int parts, unsigned own, Weigh weigh) {
     const Weighted<L, THREADS, EXTREME, ROWS, Weigh> weighted{weigh};
-    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, weighted);
+    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, own, weighted);
 }
 
 }  // namespace tracea

@@ -67,4 +67,10 @@ __device__ __forceinline__ CutTile cut_tile(int unit, FastDiv by_cut, int whole,
     return cut;
 }
 
+// What comes of `unit` after this is worked out anew, not kept from before, where tiles may be cut.
+template <bool CUT>
+__device__ __forceinline__ void work_out_anew(int& unit) {
+    if constexpr (CUT) asm volatile("" : "+r"(unit));
+}
+
 }  // namespace tracea

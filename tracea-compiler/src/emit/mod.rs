@@ -119,8 +119,12 @@ impl<'a> Emitter<'a> {
 
     fn stmts(&mut self, stmts: &[Stmt]) {
         let outside = self.numbers.len();
-        for stmt in stmts {
-            self.stmt(stmt);
+        match stmts.iter().position(|stmt| *stmt == Stmt::LocateAnew) {
+            Some(at) => {
+                stmts[..at].iter().for_each(|stmt| self.stmt(stmt));
+                self.located_anew(&stmts[at + 1..]);
+            }
+            None => stmts.iter().for_each(|stmt| self.stmt(stmt)),
         }
         self.numbers.truncate(outside);
     }
@@ -254,6 +258,8 @@ impl<'a> Emitter<'a> {
             Stmt::LeaveToOther { counter, by } => self.leave_to_other(counter, by),
             Stmt::TakeUnit => self.take_unit(),
             Stmt::Locate => self.locate(),
+            // With what follows it.
+            Stmt::LocateAnew => {}
             Stmt::Barrier(_) | Stmt::Fence | Stmt::AwaitEarly | Stmt::AwaitPanel { .. } | Stmt::FinishStores => {
                 self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
             }

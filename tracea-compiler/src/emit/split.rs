@@ -33,14 +33,16 @@ impl Emitter<'_> {
         let (part, parts, floats, tile) = (&split.part, &split.parts_here, split.floats, cut_tile(split));
         let is_tile = |left: &&Left| matches!(self.program.var(left.var).domain, Domain::Tile(_));
         let (tiles, slices): (Vec<&Left>, Vec<&Left>) = values.iter().partition(is_tile);
+        let own = &split.panels_here;
+        self.out.line(format!("const unsigned {own} = own_panels<{panels}, THREADS>({part}, {parts});"));
         self.begin_parts(split);
         slices.iter().for_each(|left| self.write_part(left));
         for left in &tiles {
             let (name, to) = (&self.program.var(left.var).name, place("this_part", left.offset));
-            self.out.line(format!("leave_panels<{panels}, THREADS>({name}, {to}, {part}, {parts});"));
+            self.out.line(format!("leave_panels<{panels}, THREADS>({name}, {to}, {own});"));
         }
         let arrived = format!("{} + {tile} * {}", split.arrived, self.program.threads / 128);
-        let meet = format!("meet_parts<{panels}, THREADS>({arrived}, {part}, {parts})");
+        let meet = format!("meet_parts<{panels}>({arrived}, {parts}, {own})");
         // What all of them read has come for those alone that wait.
         if slices.is_empty() {
             self.out.line(format!("{meet};"));
@@ -64,7 +66,7 @@ impl Emitter<'_> {
             let Some(op) = op else { continue };
             let (name, from) = (&self.program.var(*var).name, place("first_part", *offset));
             let function = format!("join_panels<{}, {panels}, THREADS, {ahead}>", reduce_name(*op));
-            self.out.line(format!("{function}({name}, {from}, {floats}, {part}, {parts});"));
+            self.out.line(format!("{function}({name}, {from}, {floats}, {part}, {parts}, {own});"));
         }
         if !slices.is_empty() {
             self.out.dedent();
@@ -122,7 +124,7 @@ impl Emitter<'_> {
 
     /// A tile's panels of all parts, where this part's own extreme is known.
     fn join_weighted(&mut self, relative: &Relative, sum: &Left, panels: u32, ahead: u32) {
-        let Some(Split { part, parts_here, floats, .. }) = &self.program.split else { return };
+        let Some(Split { part, parts_here, panels_here, floats, .. }) = &self.program.split else { return };
         let Relative { extreme, own, weight, weigh, .. } = relative;
         let (Domain::Tile(tile), Domain::Rows(rows)) =
             (self.program.var(sum.var).domain, self.program.var(*weight).domain)
@@ -146,7 +148,7 @@ impl Emitter<'_> {
             weight = name(*weight)
         );
         self.out.line(format!(
-            "{function}({sum}, {from}, {floats}, {part}, {parts_here}, [&]({params}) {{",
+            "{function}({sum}, {from}, {floats}, {part}, {parts_here}, {panels_here}, [&]({params}) {{",
             sum = name(sum.var)
         ));
         self.out.indent();
@@ -196,10 +198,9 @@ impl Emitter<'_> {
                 1 => "panel".to_string(),
                 each => format!("panel / {each}"),
             };
-            let (part, parts) = (&split.part, &split.parts_here);
-            let falls_to = format!("panel_part<{dealt}, THREADS>({panel}, {parts})");
-            self.out.line(format!("if ({parts} > 1 && {falls_to} != {part}) continue;"));
-            self.some_panels = Some(format!("{parts} > 1"));
+            let own = &split.panels_here;
+            self.out.line(format!("if (!has_panel({own}, {panel})) continue;"));
+            self.some_panels = Some(format!("{own} != ALL_PANELS"));
         }
         self.stmts(body);
         (self.part, self.some_panels) = (None, None);

@@ -144,6 +144,17 @@ impl Emitter<'_> {
         self.unit = first;
     }
 
+    /// In a block of their own, where names stand for what is worked out anew.
+    pub(super) fn located_anew(&mut self, body: &[Stmt]) {
+        self.out.line("{");
+        self.out.indent();
+        self.out.line(format!("work_out_anew<CUT>({});", self.unit));
+        self.locate();
+        self.stmts(body);
+        self.out.dedent();
+        self.out.line("}");
+    }
+
     pub(super) fn ahead(&mut self, turns: u32, body: &[Stmt]) {
         let ahead = match turns {
             0 => self.unit.clone(),

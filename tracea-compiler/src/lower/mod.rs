@@ -21,7 +21,7 @@
 //! - `edges` runs a loop's whole blocks apart from a partial last one;
 //! - `ahead` keeps copies some steps ahead of their use, for `streams` that a loop walks down and for a dot's operands;
 //! - `loops` makes loops, and rings where a loop feeds dots;
-//! - `split` shares a loop's steps out among blocks, `rejoined` says how what it carries is put together again;
+//! - `split` shares a loop's steps out among blocks, `rejoined` says how what it carries is put together again, `anew` where that is;
 //! - `relative` knows sums whose terms are relative to a running extreme;
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
 //! - `side_by_side` has two products of one operand multiplied by the same instructions, `beside` computes other values meanwhile;
@@ -34,6 +34,7 @@
 mod access;
 mod ahead;
 pub mod analysis;
+mod anew;
 mod apart;
 mod beside;
 mod bulk;
@@ -189,7 +190,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         }
         // What both roles know, the assembler keeps through everything that they do, where it needs all registers for that.
         let counted = matches!(program.units, Units::Queue(_)) || program.pingpong.is_some();
-        program.roles_count_units = counted || program.apart;
+        program.roles_count_units = counted || program.apart || !program.windows.is_empty();
         if program.units.are_shared_out() {
             body = vec![for_units(body)];
             body.extend(drained);
@@ -223,8 +224,11 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         let threads = schedule::PRODUCER_THREADS;
         // As many as the producer has registers for: fewer where its block shares the multiprocessor, or has many consumers, or where it
         // keeps the parts of elements' places too.
+        // Words come by asynchronous copies however they are aligned, so that none waits for others; rows of windows have many numbers.
+        let windows_of_words = !program.windows.is_empty() && facts.dots.iter().all(|dot| dot.dtype.bytes() == 4);
         let rows_at_a_time = match registers.producer {
             ..=32 => 2,
+            _ if schedule.resident > 1 && windows_of_words => 1,
             _ if schedule.resident > 1 => 4,
             _ => 8,
         };
@@ -264,6 +268,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         program.resident = schedule.resident;
     }
     looked_up::name_numbers(nest, &mut program, &mut lowering.names);
+    anew::locate(&mut program);
     params::prune(nest, &mut program);
     shared::plan(&mut program, scratch);
     order::place(&mut program);

@@ -318,6 +318,7 @@ impl<'a> Used<'a> {
                 | Stmt::Advance(_)
                 | Stmt::DotWait { .. }
                 | Stmt::Locate
+                | Stmt::LocateAnew
                 | Stmt::ForUnits(_)
                 | Stmt::Ahead { .. }
                 | Stmt::DeclareEnds { .. }

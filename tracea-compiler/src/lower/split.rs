@@ -109,6 +109,7 @@ impl Lowering<'_> {
             parts,
             whole,
             parts_here,
+            panels_here: self.names.fresh("panels_here"),
             workspace,
             arrived,
             first: self.names.fresh("first_step"),
@@ -359,9 +360,7 @@ mod tests {
         let text = cuda(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)));
         assert!(text.contains("constexpr bool CUT = TRACEA_CUT;"), "{text}");
         assert_eq!(text.matches("const CutTile work = cut_tile<CUT>(").count(), 2, "{text}");
-        assert!(
-            text.contains("if (work.parts > 1 && panel_part<2, THREADS>(panel, work.parts) != work.part) continue;")
-        );
+        assert!(text.contains("if (!has_panel(panels_here, panel)) continue;"));
         let of_column = column(quote! {
             let mut total = zeros::<f32>(j);
             tile!(for i in M { total += x[(i, j)].col_sum(); });

@@ -210,6 +210,7 @@ impl Program {
                     write!(f, "store {} <- {}", self.access(target), self.shared(*staging).name)?
                 }
                 Stmt::Locate => write!(f, "locate")?,
+                Stmt::LocateAnew => write!(f, "locate anew")?,
                 Stmt::LeaveToOther { counter, .. } => write!(f, "unless it is my turn, count {counter} for the other")?,
                 Stmt::AwaitEarly => write!(f, "await what came early")?,
                 Stmt::FinishStores => write!(f, "finish stores")?,

@@ -17,6 +17,8 @@ pub struct Split {
     pub whole: Option<WholeTiles>,
     /// Into how many parts this block's tile is cut.
     pub parts_here: String,
+    /// Which of its panels this block puts together, where it is dealt out.
+    pub panels_here: String,
     pub first: String,
     /// The tile's position in the grid.
     pub tile: String,

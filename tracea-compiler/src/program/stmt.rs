@@ -216,6 +216,8 @@ pub enum Stmt {
     TakeUnit,
     /// Which tile, and which part of it, this unit of work is; before all units, the first of this block's.
     Locate,
+    /// The same again for what follows, where registers held other things meanwhile.
+    LocateAnew,
     /// The same statements for the unit that this block takes so many turns later, if there is one.
     Ahead {
         turns: u32,

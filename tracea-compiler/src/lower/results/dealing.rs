@@ -10,6 +10,7 @@
 //! the panels each. They wait for each other, so that all of them must run at a time; the launch sees to that. What the loop carries beside
 //! tiles, as a softmax's maximum and sum of each row, is little, and each block puts it together for itself.
 
+use crate::lower::anew::makes_tiles_in_steps;
 use crate::program::layout::LayoutId;
 use crate::program::pressure::CONSUMER_REGISTERS;
 use crate::program::{Domain, Left, PanelSide, Part, Program, Stmt, Units};
@@ -32,6 +33,8 @@ const MOST_AHEAD: u32 = 64;
 const MOST_AHEAD_OF_RINGS: u32 = 96;
 /// So many parts hide what one takes.
 const MOST_PARTS_AHEAD: u32 = 4;
+/// The same where the loop before made tiles of its own: the assembler moves some of what belongs there, and spills it beside more of these.
+const MOST_PARTS_AHEAD_OF_CHAINS: u32 = 2;
 /// The body of a block's unit of work, with the tile dealt out where it can be; consumers have so many registers each, which must do for
 /// their own tile and a panel of another block's.
 pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<Stmt> {
@@ -56,7 +59,8 @@ pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<S
     }
     let beside = if relative.is_empty() { BESIDE_TILES } else { BESIDE_TILES + WEIGHTS };
     let most = if loads_in_steps(&body[..at]) { MOST_AHEAD } else { MOST_AHEAD_OF_RINGS };
-    let ahead = (registers.saturating_sub(beside + held).min(most) / each).clamp(1, MOST_PARTS_AHEAD);
+    let most_parts = if makes_tiles_in_steps(&body[..at]) { MOST_PARTS_AHEAD_OF_CHAINS } else { MOST_PARTS_AHEAD };
+    let ahead = (registers.saturating_sub(beside + held).min(most) / each).clamp(1, most_parts);
     body[at] = Stmt::DealParts { values: values.clone(), relative: relative.clone(), panels, ahead };
     for stmt in &mut body[at..] {
         if let Stmt::Panels { dealt, .. } = stmt {
@@ -232,13 +236,36 @@ mod tests {
         };
         assert_eq!(shares(attention(quote!(), quote!())), 2 * 2);
         let text = cuda(attention(quote!(), quote!()));
-        let (_, met) = text.split_once("if (meet_parts<2, THREADS>(").expect("parts");
+        let (_, met) = text.split_once("if (meet_parts<2>(").expect("parts");
         let order =
             ["m_left[reg] = m[reg];", "read_parts<Max, THREADS>(m, ", "join_weighted_panels<IConst128Tile, 2, "];
         let places: Vec<Option<usize>> = order.iter().map(|line| met.find(line)).collect();
         assert!(places[0].is_some() && places.is_sorted(), "{text}");
         let logs = attention(quote!(logs: &mut Tensor<f32, (S,)>,), quote!(logs[i] = m + l.log();));
         assert_eq!(shares(logs), 0, "one block has the row");
+    }
+
+    #[test]
+    fn steps_with_products_of_their_own_leave_room_for_two_parts() {
+        let gemm = cuda(gemm(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 4, consumers = 2)));
+        assert!(gemm.contains("join_panels<Sum, 1, THREADS, 3>("), "{gemm}");
+        let chain = cuda(quote! {
+            #[schedule(sm_90a, i = 128, h = 128, stages = 4, consumers = 2)]
+            fn f<M: Dim, H: Dim>(
+                x: &Tensor<f16, (M, Const<64>)>, u: &Tensor<f16, (H, Const<64>)>, v: &Tensor<f16, (H, Const<64>)>,
+                y: &mut Tensor<f16, (M, Const<64>)>,
+            ) {
+                tile!(for i in M {
+                    let mut acc = zeros::<f32>((i, ..));
+                    tile!(for h in H {
+                        let hidden = dot(x[(i, ..)], u[(h, ..)].t()).max(0.0);
+                        acc += dot(hidden.to::<f16>(), v[(h, ..)]);
+                    });
+                    y[(i, ..)] = acc.to();
+                });
+            }
+        });
+        assert!(chain.contains("join_panels<Sum, 1, THREADS, 2>("), "{chain}");
     }
 
     #[test]

@@ -4,11 +4,12 @@ use crate::lower::Lowering;
 use crate::lower::analysis::untransposed;
 use crate::lower::roles::Role;
 use crate::lower::values::scalar_of;
-use crate::nest::{Dtype, Int, Op, TensorId, ValueId};
+use crate::nest::{self, Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
 use crate::program::shared::{Shared, SharedId};
 use crate::program::{Access, AccessForm, BulkStore, Domain, PanelSide, Premise, Stmt, StoreWay, VarId};
 use crate::schedule::{ScheduleError, WARPGROUP, layouts, panel};
+use std::collections::BTreeSet;
 
 /// Rows of a tile that a warpgroup has.
 const PANEL_ROWS: u32 = 64;
@@ -246,16 +247,29 @@ impl Lowering<'_> {
         (target, rows.and_then(|rows| self.bulk_store(tensor, index, rows, cols, panels)))
     }
 
-    /// Of chunks that are put together from two, as many as a thread has registers for beside the tile.
+    /// Of chunks that are put together from two, as many as a thread has registers for beside what loops have left of tiles.
     fn chunks_at_a_time(&self, value: VarId) -> u32 {
         /// How many, and what the assembler was seen to have enough of: for four, 128 are too few, and for two, 80.
         const MANY: [(u32, u32); 2] = [(4, 136), (2, 96)];
         let held = match self.program.var(value).domain {
-            Domain::Tile(layout) => self.program.layout(layout).size(),
+            Domain::Tile(layout) => self.program.layout(layout).size() * self.results_over(layout).max(1),
             _ => 0,
         };
         let left = self.schedule.role_registers().consumer.saturating_sub(held);
         MANY.into_iter().find(|(_, registers)| left >= *registers).map_or(1, |(many, _)| many)
+    }
+
+    /// How many tiles of this layout come out of loops.
+    fn results_over(&self, layout: LayoutId) -> u32 {
+        let loops = self
+            .nest
+            .body
+            .stmts
+            .iter()
+            .filter_map(|stmt| if let nest::Stmt::Loop(inner) = stmt { Some(inner) } else { None });
+        let results = loops.flat_map(|inner| &inner.carried).filter_map(|carried| self.vars.get(&carried.result));
+        results.filter(|var| self.program.var(**var).domain == Domain::Tile(layout)).collect::<BTreeSet<_>>().len()
+            as u32
     }
 
     /// A panel's way out, each warpgroup for itself: by TMA where there is a map and the tensor's alignment allows it.
@@ -430,6 +444,33 @@ mod tests {
         assert_eq!(sent(128, 192, false, quote!(f16)), "tma_store(c_map64");
         assert_eq!(sent(128, 144, false, quote!(f32)), "tma_store(panel == 4 ? c_map64x16 : c_map64");
         assert_eq!(sent(208, 128, true, quote!(f16)), "tma_store(panel == 3 ? c_map16 : c_map64");
+    }
+
+    #[test]
+    fn two_products_leave_room_for_fewer_chunks() {
+        let at_a_time = |second: TokenStream, sum: TokenStream, value: TokenStream| {
+            let text = cuda(quote! {
+                #[schedule(sm_90a, i = 176, j = 128, k = 64, stages = 3, consumers = 2, swapped = true)]
+                fn f<M: Dim, N: Dim, K: Dim>(
+                    a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, d: &Tensor<f16, (N, K)>, c: &mut Tensor<f32, (M, N)>,
+                ) {
+                    tile!(for (i, j) in (M, N) {
+                        let mut left = zeros::<f32>((i, j));
+                        #second
+                        tile!(for k in K {
+                            left += dot(a[(i, k)], b[(j, k)].t());
+                            #sum
+                        });
+                        c[(i, j)] = #value;
+                    });
+                }
+            });
+            let call = text.lines().find(|line| line.contains("store_transposed_panel<")).expect("a store by threads");
+            call.split_once("BLOCK_I, ").expect("columns").1.split('>').next().expect("a number").to_string()
+        };
+        assert_eq!(at_a_time(quote!(), quote!(), quote!(left)), "2");
+        let second = quote!(let mut right = zeros::<f32>((i, j)););
+        assert_eq!(at_a_time(second, quote!(right += dot(a[(i, k)], d[(j, k)].t());), quote!(left * right)), "1");
     }
 
     #[test]
