@@ -235,14 +235,13 @@ fn stored(kernel: &KernelDef, variant: &Variant, sizes: &Sizes, capacity: Capaci
         Arg::TensorMap { tensor, .. } => is_written(tensor) && alignments.get(tensor) < TMA_ALIGNMENT,
         _ => false,
     });
-    match variant.cost.ending {
+    let elements: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).product();
+    let tiles = match variant.cost.ending {
         _ if !by_threads => 0,
-        0 => {
-            let elements: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).product();
-            tile_count(variant, sizes).div_ceil(u64::from(capacity.multiprocessors)) * elements / STORED_ELEMENTS
-        }
-        ending => STORED_BY_ONE * u64::from(ending),
-    }
+        0 => tile_count(variant, sizes).div_ceil(u64::from(capacity.multiprocessors)),
+        _ => STORED_BY_ONE,
+    };
+    tiles * elements / STORED_ELEMENTS
 }
 
 /// Tensors of which TMA fetches boxes, and how many of their axes count as one for it.
