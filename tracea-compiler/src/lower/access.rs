@@ -59,19 +59,19 @@ impl Lowering<'_> {
     fn alike(&self, index: &[Int], cols: AxisId) -> u32 {
         const OF_A_VECTOR: u32 = 8;
         let block = self.schedule.blocks[cols.index()].unwrap_or(1);
-        let moved = self.shifted.contains(&cols) || self.is_skewed(cols) || self.is_whole(cols);
+        let moved = self.off_vectors.contains(&cols) || self.is_skewed(cols) || self.is_whole(cols);
         let all = index.iter().map(|int| columns::alike(int, cols)).min().unwrap_or(1);
         if moved || !block.is_multiple_of(OF_A_VECTOR) { 1 } else { all.min(OF_A_VECTOR) }
     }
 
-    /// Whether the axis' elements are the tensor's rows from end to end, so that a block begins on a multiple of the block.
+    /// Whether the axis' elements are the tensor's rows to their end, and a block begins where a vector does.
     pub fn runs_along(&self, tensor: TensorId, index: &[Int], axis: AxisId) -> bool {
-        columns::are_whole(self.nest, tensor, index, axis) && !self.shifted.contains(&axis)
+        columns::are_whole(self.nest, tensor, index, axis) && !self.off_vectors.contains(&axis)
     }
 
     /// Whether they are parts of the rows that vectors may begin with; the program then says of what they must be multiples.
     fn runs_along_part(&mut self, tensor: TensorId, index: &[Int], axis: AxisId) -> bool {
-        if self.shifted.contains(&axis) || self.is_skewed(axis) || self.is_whole(axis) {
+        if self.off_vectors.contains(&axis) || self.is_skewed(axis) || self.is_whole(axis) {
             return false;
         }
         let Some(numbers) = columns::of_parts(self.nest, tensor, index, axis) else { return false };

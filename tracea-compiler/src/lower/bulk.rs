@@ -110,7 +110,7 @@ impl<'n> Lowering<'n> {
         let whole = *last == along && nest.runs_over(operand.cols, *dims.last()?);
         let fits = windows::slope(last, &along) == Some(Int::Const(1))
             && (whole || !self.sums_along(operand, operand.cols) && !mentions(last, operand.rows))
-            && !self.shifted.contains(&operand.cols)
+            && !self.off_vectors.contains(&operand.cols)
             && !self.limited.contains(&operand.cols)
             && (!self.limited.contains(&operand.rows) || self.ignores_extra_rows(operand));
         if !fits || outer.iter().any(|int| mentions(int, operand.cols)) {

@@ -87,6 +87,7 @@ impl Lowering<'_> {
         self.masked.clear();
         for level in &levels {
             self.shifted.remove(&level.axis);
+            self.off_vectors.remove(&level.axis);
             self.limited.remove(&level.axis);
         }
         Ok(())
@@ -169,6 +170,9 @@ impl Lowering<'_> {
                 let name = format!("{stem}_from");
                 self.out.push(Stmt::Let { name: name.clone(), value });
                 self.shifted.insert(axis);
+                if !self.begins_on_vectors(from) {
+                    self.off_vectors.insert(axis);
+                }
                 IntText::Name(name)
             }
             None => IntText::Const(0),
@@ -183,6 +187,23 @@ impl Lowering<'_> {
             _ => span,
         };
         Level { inner, from, steps }
+    }
+
+    /// Whether a loop's first coordinate is some whole vectors: where it is the start of another axis' block that has whole ones, or a
+    /// constant that has.
+    fn begins_on_vectors(&self, from: &Int) -> bool {
+        let vector = 16 / self.nest.tensors.iter().map(|tensor| tensor.dtype.bytes()).min().unwrap_or(1);
+        match from {
+            Int::Const(number) => number % i64::from(vector) == 0,
+            Int::BlockStart(axis) => {
+                let block = self.schedule.blocks[axis.index()];
+                !self.shifted.contains(axis) && block.is_some_and(|block| block.is_multiple_of(vector))
+            }
+            Int::Binary(IntOp::Max | IntOp::Min | IntOp::Add | IntOp::Sub, a, b) => {
+                self.begins_on_vectors(a) && self.begins_on_vectors(b)
+            }
+            _ => false,
+        }
     }
 
     /// The name and value of a loop's variable at one of its steps.

@@ -310,6 +310,8 @@ struct Lowering<'a> {
     home: BTreeMap<ValueId, usize>,
     /// Which axes currently run in a loop whose first coordinate is not 0.
     shifted: BTreeSet<AxisId>,
+    /// Those of them where it may lie amid a vector.
+    off_vectors: BTreeSet<AxisId>,
     /// Axes whose limit is a variable of its own, not the extent.
     limited: BTreeSet<AxisId>,
     /// Axes whose block exists wholly where the current statement runs.
@@ -367,6 +369,7 @@ impl<'a> Lowering<'a> {
             skipped,
             home,
             shifted: BTreeSet::new(),
+            off_vectors: BTreeSet::new(),
             limited: BTreeSet::new(),
             inside: BTreeSet::new(),
             operands: Vec::new(),

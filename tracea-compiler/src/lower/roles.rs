@@ -357,6 +357,7 @@ impl Lowering<'_> {
         }
         for level in &levels {
             self.shifted.remove(&level.axis);
+            self.off_vectors.remove(&level.axis);
             self.limited.remove(&level.axis);
         }
         Ok(())

@@ -136,6 +136,31 @@ fn rows_that_begin_further_on_are_boxes() {
 
 /// A sum over rows that begin further on would take in those past its end.
 #[test]
+fn sums_that_begin_where_a_vector_does_are_boxes() {
+    let of_x = |from: TokenStream| {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)]
+            fn f<M: Dim, N: Dim>(
+                x: &Tensor<f16, (M, N)>, l: &Tensor<f16, (N, N)>, y: &mut Tensor<f16, (M, N)>, first: i32,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in N.from(#from) { acc += dot(x[(i, k)], l[(k, j)]); });
+                    y[(i, j)] = acc.to();
+                });
+            }
+        });
+        (text.contains("tma_load(x_ring"), text.contains("copy_elements<XRingBuffer"))
+    };
+    for from in [quote!(j.start()), quote!(16), quote!((j.start() - 64).max(0))] {
+        assert_eq!(of_x(from.clone()), (true, false), "{from}");
+    }
+    for from in [quote!(j.start() + 4), quote!(4), quote!(first)] {
+        assert_eq!(of_x(from.clone()), (false, true), "{from}");
+    }
+}
+
+#[test]
 fn rows_of_a_sum_begin_with_the_tensor() {
     assert_eq!(box_of_b(quote!((K, N)), quote!(b[(k, j)])).as_deref(), Some("j0, k0"));
     assert_eq!(box_of_b(quote!((K, N)), quote!(b[(k + 1, j)])), None);
