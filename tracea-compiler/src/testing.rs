@@ -55,6 +55,26 @@ pub fn gemm(schedule: TokenStream) -> TokenStream {
     }
 }
 
+/// `y = relu(x · uᵀ) · v` with this line of schedule: products of what each step has computed.
+pub fn chain(schedule: TokenStream) -> TokenStream {
+    quote! {
+        #[schedule(#schedule)]
+        fn chain<M: Dim, H: Dim>(
+            x: &Tensor<f16, (M, Const<64>)>, u: &Tensor<f16, (H, Const<64>)>, v: &Tensor<f16, (H, Const<64>)>,
+            y: &mut Tensor<f16, (M, Const<64>)>,
+        ) {
+            tile!(for i in M {
+                let mut acc = zeros::<f32>((i, ..));
+                tile!(for h in H {
+                    let hidden = dot(x[(i, ..)], u[(h, ..)].t()).max(0.0);
+                    acc += dot(hidden.to::<f16>(), v[(h, ..)]);
+                });
+                y[(i, ..)] = acc.to();
+            });
+        }
+    }
+}
+
 /// `y = (x · gateᵀ) (x · upᵀ)` with this line of schedule: two products in one loop, of one operand that they share.
 pub fn gated(schedule: TokenStream) -> TokenStream {
     quote! {

@@ -61,7 +61,7 @@ fn declares(body: &[Stmt], tile: VarId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{cuda, gemm};
+    use crate::testing::{chain, cuda, gemm};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -72,25 +72,33 @@ mod tests {
     #[test]
     fn loops_that_make_tiles_keep_no_place() {
         assert_eq!(times_anew(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2))), 0);
-        let chain = quote! {
-            #[schedule(sm_90a, i = 128, h = 128, stages = 4, consumers = 2)]
-            fn f<M: Dim, H: Dim>(
-                x: &Tensor<f16, (M, Const<64>)>, u: &Tensor<f16, (H, Const<64>)>, v: &Tensor<f16, (H, Const<64>)>,
-                y: &mut Tensor<f16, (M, Const<64>)>,
-            ) {
-                tile!(for i in M {
-                    let mut acc = zeros::<f32>((i, ..));
-                    tile!(for h in H {
-                        let hidden = dot(x[(i, ..)], u[(h, ..)].t()).max(0.0);
-                        acc += dot(hidden.to::<f16>(), v[(h, ..)]);
-                    });
-                    y[(i, ..)] = acc.to();
-                });
-            }
-        };
+        let chain = chain(quote!(sm_90a, i = 128, h = 128, stages = 4, consumers = 2));
         let text = cuda(chain.clone());
         assert_eq!(times_anew(chain), 1);
         let (_, after) = text.split_once("work_out_anew<CUT>(unit);").expect("a second place");
         assert!(after.contains("cut_tile<CUT>(") && after.contains("const int i0 = "), "{text}");
+    }
+
+    /// Of a result that takes in these columns; shared memory has room for those of one tensor.
+    fn with_columns(result: TokenStream) -> TokenStream {
+        quote! {
+            #[schedule(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, scale: &Tensor<f32, (N,)>, shift: &Tensor<f32, (N,)>,
+                c: &mut Tensor<f16, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    c[(i, j)] = (#result).to();
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn nor_is_one_kept_beside_columns_in_registers() {
+        assert_eq!(times_anew(with_columns(quote!(acc * scale[j]))), 0, "columns that came before the loop");
+        assert_eq!(times_anew(with_columns(quote!(acc * scale[j] + shift[j]))), 1);
     }
 }

@@ -142,7 +142,7 @@ fn is_by_registers(stmt: &Stmt) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{cuda, gemm, program};
+    use crate::testing::{chain, cuda, gemm, program};
     use proc_macro2::TokenStream;
     use quote::quote;
 
@@ -249,22 +249,7 @@ mod tests {
     fn steps_with_products_of_their_own_leave_room_for_two_parts() {
         let gemm = cuda(gemm(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 4, consumers = 2)));
         assert!(gemm.contains("join_panels<Sum, 1, THREADS, 3>("), "{gemm}");
-        let chain = cuda(quote! {
-            #[schedule(sm_90a, i = 128, h = 128, stages = 4, consumers = 2)]
-            fn f<M: Dim, H: Dim>(
-                x: &Tensor<f16, (M, Const<64>)>, u: &Tensor<f16, (H, Const<64>)>, v: &Tensor<f16, (H, Const<64>)>,
-                y: &mut Tensor<f16, (M, Const<64>)>,
-            ) {
-                tile!(for i in M {
-                    let mut acc = zeros::<f32>((i, ..));
-                    tile!(for h in H {
-                        let hidden = dot(x[(i, ..)], u[(h, ..)].t()).max(0.0);
-                        acc += dot(hidden.to::<f16>(), v[(h, ..)]);
-                    });
-                    y[(i, ..)] = acc.to();
-                });
-            }
-        });
+        let chain = cuda(chain(quote!(sm_90a, i = 128, h = 128, stages = 4, consumers = 2)));
         assert!(chain.contains("join_panels<Sum, 1, THREADS, 2>("), "{chain}");
     }
 
