@@ -6,6 +6,9 @@ use crate::nest::{AxisId, Extent, Int, TensorId};
 use crate::plan;
 use crate::program::{Access, AccessForm};
 
+/// Columns that a thread takes at a time, at most, where it knows which of them share an element.
+pub const OF_A_VECTOR: u32 = 8;
+
 impl Lowering<'_> {
     /// How a tile with these row and column axes lies in the tensor.
     pub fn access(&mut self, tensor: TensorId, index: &[Int], rows: Option<AxisId>, cols: Option<AxisId>) -> Access {
@@ -57,7 +60,6 @@ impl Lowering<'_> {
 
     /// How many columns from each multiple of as many on have one element between them: as many as a vector holds, at most.
     fn alike(&self, index: &[Int], cols: AxisId) -> u32 {
-        const OF_A_VECTOR: u32 = 8;
         let block = self.schedule.blocks[cols.index()].unwrap_or(1);
         let moved = self.off_vectors.contains(&cols) || self.is_skewed(cols) || self.is_whole(cols);
         let all = index.iter().map(|int| columns::alike(int, cols)).min().unwrap_or(1);
@@ -130,6 +132,24 @@ mod tests {
         assert_eq!(alike(quote!(x[(i, j / 3)])), "x by elements, i < end, j < end, 1 inside");
         assert_eq!(alike(quote!(x[(i, (j + 1) / 8)])), "x by elements, i < end, j < end, 1 inside");
         assert_eq!(alike(quote!(x[(j / 8, j)])), "x by elements, j < end, 0 inside");
+    }
+
+    #[test]
+    fn columns_from_amid_a_group_have_none() {
+        let first = |from: i32| {
+            accesses(&program(quote! {
+                #[schedule(sm_80, i = 8, j = 256)]
+                fn f<M: Dim, N: Dim>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M,)>) {
+                    tile!(for i in M {
+                        let mut sum = zeros::<f32>(i);
+                        tile!(for j in N.from(#from) { sum += (x[(i, j)] * x[(i, j / 8)]).row_sum(); });
+                        y[i] = sum;
+                    });
+                }
+            }))
+        };
+        let is_alike = |from: i32| first(from).iter().any(|access| access.contains("8 alike"));
+        assert_eq!([0, 4, 8].map(is_alike), [true, false, true], "{:?}", first(8));
     }
 
     #[test]

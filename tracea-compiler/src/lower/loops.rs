@@ -16,6 +16,7 @@
 //! between them. Operands that no loop variable moves are copied once, before the ring starts.
 
 use super::Lowering;
+use super::access::OF_A_VECTOR;
 use super::analysis::{OperandSource, depends_on, is_tiled};
 use super::params::{blocks_name, divisor_name, extent_dims};
 use super::roles::{Role, step_loop};
@@ -192,7 +193,8 @@ impl Lowering<'_> {
     /// Whether a loop's first coordinate is some whole vectors: where it is the start of another axis' block that has whole ones, or a
     /// constant that has.
     fn begins_on_vectors(&self, from: &Int) -> bool {
-        let vector = 16 / self.nest.tensors.iter().map(|tensor| tensor.dtype.bytes()).min().unwrap_or(1);
+        let narrowest = self.nest.tensors.iter().map(|tensor| tensor.dtype.bytes()).min().unwrap_or(1);
+        let vector = (16 / narrowest).max(OF_A_VECTOR);
         match from {
             Int::Const(number) => number % i64::from(vector) == 0,
             Int::BlockStart(axis) => {
