@@ -1,5 +1,5 @@
 //! Products whose weights are stored scaled: a scale for each step of the sum, integers with a scale and a zero for each row, eight of four
-//! bits in a number, and a scale for each group of 32 columns.
+//! bits in a number, and a scale for each group of 32 columns, or of 128 terms of both operands.
 
 use crate::case::{Outcome, Subject};
 use crate::expected::{Array, Expected, F16, sum, total};
@@ -82,6 +82,28 @@ pub fn scaled_groups<M: Dim, N: Dim, K: Dim, G: Dim>(
     });
 }
 
+/// The same by groups of 128, with scales of both operands
+#[kernel]
+pub fn scaled_blocks<M: Dim, N: Dim, K: Dim, G: Dim>(
+    a: &Tensor<bf16, (M, K)>,
+    a_scale: &Tensor<f32, (M, G)>,
+    w: &Tensor<bf16, (K, N)>,
+    w_scale: &Tensor<f32, (G, N)>,
+    c: &mut Tensor<bf16, (M, N)>,
+) {
+    tile!(for (i, j) in (M, N) {
+        let mut acc = zeros::<f32>((i, j));
+        tile!(for g in each(G) {
+            let mut group = zeros::<f32>((i, j));
+            tile!(for k in K.range(g * 128..(g + 1) * 128) {
+                group += dot(a[(i, k)], w[(k, j)]);
+            });
+            acc += group * a_scale[(i, g)] * w_scale[(g, j)];
+        });
+        c[(i, j)] = acc.to();
+    });
+}
+
 fn scaled_steps_reference(a: &Array, w: &Array, scale: &Array) -> Vec<Expected> {
     let ([m, k], [n, _]) = (a.shape(), w.shape());
     let mut c = Vec::new();
@@ -130,6 +152,19 @@ fn scaled_groups_reference(a: &Array, w: &Array, scale: &Array) -> Vec<Expected>
     c
 }
 
+fn scaled_blocks_reference([a, a_scale, w, w_scale]: &[Array; 4]) -> Vec<Expected> {
+    let ([m, k], [groups, n]) = (a.shape(), w_scale.shape());
+    let mut c = Vec::new();
+    for i in 0..m {
+        for j in 0..n {
+            let group = |g| sum((g * 128..k.min(g * 128 + 128)).map(|p| a.at(&[i, p]) * w.at(&[p, j])), 0.0);
+            let scaled = |g| group(g).times(a_scale.at(&[i, g])).times(w_scale.at(&[g, j]));
+            c.push(total((0..groups).map(scaled)));
+        }
+    }
+    c
+}
+
 pub fn subjects() -> Vec<Subject> {
     let steps = Subject::new("scaled_steps", PRODUCTS, |setting, visit| {
         let [m, n, k] = setting.sizes()?;
@@ -168,5 +203,16 @@ pub fn subjects() -> Vec<Subject> {
         visit(scaled_groups(&*a.view()?, &*w.view()?, &*scale.view()?, &mut *c.view_mut()?))?;
         Outcome::new(c, move || scaled_groups_reference(&a_values, &w_values, &scales))
     });
-    vec![steps, rows, four_bits, groups]
+    let blocks = Subject::new("scaled_blocks", PRODUCTS, |setting, visit| {
+        let [m, n, k] = setting.sizes()?;
+        let (a, a_values) = setting.input::<bf16, _>((m, k))?;
+        let (w, w_values) = setting.input::<bf16, _>((k, n))?;
+        let (a_scale, a_scales) = setting.input::<f32, _>((m, k.div_ceil(128)))?;
+        let (w_scale, w_scales) = setting.input::<f32, _>((k.div_ceil(128), n))?;
+        let mut c = setting.output::<bf16, _>((m, n))?;
+        let scales = (&*a_scale.view()?, &*w_scale.view()?);
+        visit(scaled_blocks(&*a.view()?, scales.0, &*w.view()?, scales.1, &mut *c.view_mut()?))?;
+        Outcome::new(c, move || scaled_blocks_reference(&[a_values, a_scales, w_values, w_scales]))
+    });
+    vec![steps, rows, four_bits, groups, blocks]
 }

@@ -211,7 +211,7 @@ __device__ __forceinline__ void wgdot_columns(float (&acc)[SIZE], const A& a, un
 template <class Acc, int K, class A, class B>
 __device__ __forceinline__ void wgdot_check() {
     static_assert(same<typename A::type, typename B::type>, "operands of one type");
-    static_assert(A::k == K && B::k == K && K % k_step<typename A::type> == 0, "operands of one length, in whole k steps");
+    static_assert(A::k == B::k && A::k >= K && K % k_step<typename A::type> == 0, "operands of one length, the first k steps of it");
     static_assert(A::mn == Acc::rows && B::mn >= Acc::cols && !B::in_registers, "shapes agree; B lies in shared memory");
     static_assert(Acc::warps_n == 1 && Acc::warps_m % 4 == 0, "a warpgroup has 64 rows and all columns");
     static_assert(Acc::row_blocks == 1 || (Acc::warps_m == 4 && !A::in_registers), "or several times 64, from shared memory");
@@ -230,12 +230,12 @@ __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PackedA<T, 
 }
 
 // Each step's fragment is read while the product of the step before runs.
-template <class Acc, int K, int MN, class B>
-__device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PanelMnMajor<tf32, MN, K> a, B b, bool accumulate = true) {
-    wgdot_check<Acc, K, PanelMnMajor<tf32, MN, K>, B>();
+template <class Acc, int K, int MN, int BLOCK_K, class B>
+__device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], PanelMnMajor<tf32, MN, BLOCK_K> a, B b, bool accumulate = true) {
+    wgdot_check<Acc, K, PanelMnMajor<tf32, MN, BLOCK_K>, B>();
     static_assert(Acc::cols <= 256, "one instruction a step");
     constexpr int steps = K / k_step<tf32>;
-    const typename PanelMnMajor<tf32, MN, K>::Reader reader(a);
+    const typename PanelMnMajor<tf32, MN, BLOCK_K>::Reader reader(a);
     const unsigned long long b_matrix = b.descriptor();
     unsigned fragments[steps][4];
     reader.load(fragments[0], 0);

@@ -15,15 +15,15 @@ impl Emitter<'_> {
             (MathUnit::Fma, _) => "dot_fma",
         };
         let results: Vec<&str> = dot.targets().map(|target| self.program.var(target).name.as_str()).collect();
-        let (a, b) = (self.operand(&dot.a, dot.k), self.operand(&dot.b, dot.k));
+        let (a, b) = (self.operand(&dot.a), self.operand(&dot.b));
         let mode = if dot.overwrite { ", false" } else { "" };
         self.out.line(format!("{function}<{layout}, {}>({}, {a}, {b}{mode});", dot.k, results.join(", ")));
     }
 
-    fn operand(&self, operand: &Operand, k: u32) -> String {
+    fn operand(&self, operand: &Operand) -> String {
         match operand {
-            Operand::Shared { shared, slot, major } => self.shared_operand(*shared, slot.as_ref(), *major, k),
-            Operand::Fragments { shared, slot } => self.shared_operand(*shared, slot.as_ref(), Major::Mn, k),
+            Operand::Shared { shared, slot, major } => self.shared_operand(*shared, slot.as_ref(), *major),
+            Operand::Fragments { shared, slot } => self.shared_operand(*shared, slot.as_ref(), Major::Mn),
             Operand::Registers { value, ty } => {
                 let value = self.program.var(*value);
                 let Domain::Tile(layout) = value.domain else { return String::new() };
@@ -33,11 +33,11 @@ impl Emitter<'_> {
         }
     }
 
-    fn shared_operand(&self, shared: SharedId, slot: Option<&IntText>, major: Major, k: u32) -> String {
+    fn shared_operand(&self, shared: SharedId, slot: Option<&IntText>, major: Major) -> String {
         let shared = self.program.shared(shared);
-        let (kind, other) = match major {
-            Major::K => ("KMajor", shared.rows),
-            Major::Mn => ("MnMajor", shared.cols),
+        let (kind, other, k) = match major {
+            Major::K => ("KMajor", shared.rows, shared.cols),
+            Major::Mn => ("MnMajor", shared.cols, shared.rows),
         };
         let storage = if shared.panels { "Panel" } else { "Shared" };
         format!("{storage}{kind}<{}, {other}, {k}>{{{}}}", shared.dtype.cuda(), self.slot(&shared.name, slot, shared))

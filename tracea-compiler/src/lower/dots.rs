@@ -34,7 +34,7 @@ impl Lowering<'_> {
         let own_site = self.own_operands(id, [(&a_source, m), (&b_source, n)], k, dtype);
         let a = self.operand(&a_source, k, m, dtype, true)?;
         let b = self.operand(&b_source, k, n, dtype, false)?;
-        let block = self.schedule.blocks[k.index()].unwrap_or(1);
+        let terms = self.terms(k);
         // Rows and columns past the edge take part in the product.
         self.masked.retain(|(var, ..)| *var != target);
         if self.role == Role::All {
@@ -45,13 +45,13 @@ impl Lowering<'_> {
                 Dtype::Tf32 => "HMMA.1688.F32.TF32",
                 _ => "FFMA",
             });
-            self.out.push(Stmt::Dot(Dot { target, overwrite: false, k: block, a, b, unit, beside: None }));
+            self.out.push(Stmt::Dot(Dot { target, overwrite: false, k: terms, a, b, unit, beside: None }));
             return Ok(());
         }
         self.await_operands(id);
         self.promise("HGMMA");
         let overwrite = self.drop_zero(target);
-        self.out.push(Stmt::Dot(Dot { target, overwrite, k: block, a, b, unit: MathUnit::Wgmma, beside: None }));
+        self.out.push(Stmt::Dot(Dot { target, overwrite, k: terms, a, b, unit: MathUnit::Wgmma, beside: None }));
         self.out.push(Stmt::DotWait { pending: 0, results: vec![target] });
         self.release_operands(id);
         if let Some((site, before)) = own_site {

@@ -16,7 +16,6 @@
 //! between them. Operands that no loop variable moves are copied once, before the ring starts.
 
 use super::Lowering;
-use super::access::OF_A_VECTOR;
 use super::analysis::{OperandSource, depends_on, is_tiled};
 use super::params::{blocks_name, divisor_name, extent_dims};
 use super::roles::{Role, step_loop};
@@ -157,9 +156,11 @@ impl Lowering<'_> {
                 false => IntText::Min(Box::new(IntText::Int(until.clone())), Box::new(IntText::Extent(axis))),
             };
             self.out.push(Stmt::Let { name: format!("{stem}_end"), value });
-            self.limited.insert(axis);
-            if !self.program.limited.contains(&axis) {
-                self.program.limited.push(axis);
+            if !self.ends_with_a_step(inner) {
+                self.limited.insert(axis);
+                if !self.program.limited.contains(&axis) {
+                    self.program.limited.push(axis);
+                }
             }
         }
         let from = match &inner.from {
@@ -178,7 +179,7 @@ impl Lowering<'_> {
             }
             None => IntText::Const(0),
         };
-        let limit = if inner.until.is_some() { IntText::Limit(axis) } else { IntText::Extent(axis) };
+        let limit = self.limit_of(inner);
         let span = match &from {
             IntText::Const(0) => limit,
             _ => IntText::Sub(Box::new(limit), Box::new(from.clone())),
@@ -188,24 +189,6 @@ impl Lowering<'_> {
             _ => span,
         };
         Level { inner, from, steps }
-    }
-
-    /// Whether a loop's first coordinate is some whole vectors: where it is the start of another axis' block that has whole ones, or a
-    /// constant that has.
-    fn begins_on_vectors(&self, from: &Int) -> bool {
-        let narrowest = self.nest.tensors.iter().map(|tensor| tensor.dtype.bytes()).min().unwrap_or(1);
-        let vector = (16 / narrowest).max(OF_A_VECTOR);
-        match from {
-            Int::Const(number) => number % i64::from(vector) == 0,
-            Int::BlockStart(axis) => {
-                let block = self.schedule.blocks[axis.index()];
-                !self.shifted.contains(axis) && block.is_some_and(|block| block.is_multiple_of(vector))
-            }
-            Int::Binary(IntOp::Max | IntOp::Min | IntOp::Add | IntOp::Sub, a, b) => {
-                self.begins_on_vectors(a) && self.begins_on_vectors(b)
-            }
-            _ => false,
-        }
     }
 
     /// The name and value of a loop's variable at one of its steps.
@@ -264,7 +247,7 @@ impl Lowering<'_> {
         let axis = level.inner.axis;
         match self.split_range.clone().filter(|_| self.is_split(axis)) {
             Some((first, until)) => (IntText::Name(first), IntText::Name(until)),
-            None if level.inner.until.is_some() => (level.from.clone(), IntText::Limit(axis)),
+            None if level.inner.until.is_some() => (level.from.clone(), self.limit_of(level.inner)),
             None => (self.skewed_start(axis).unwrap_or(level.from.clone()), IntText::Extent(axis)),
         }
     }

@@ -73,6 +73,7 @@ pub mod shares;
 mod shifted;
 mod side_by_side;
 pub mod skew;
+pub mod spans;
 mod split;
 mod streams;
 pub mod swapped;

@@ -9,7 +9,7 @@ mod rows;
 
 use super::Schedule;
 use crate::lower::analysis::{Facts, longer_along};
-use crate::lower::extent_dims;
+use crate::lower::{extent_dims, spans};
 use crate::nest::{AxisId, AxisKind, Nest, Op};
 use crate::plan::{Cost, GridAxis, Growing};
 use crate::program::Program;
@@ -48,10 +48,18 @@ fn instructions_of(op: &Op) -> u32 {
 }
 
 fn over(nest: &Nest, schedule: &Schedule, loops: &[AxisId]) -> Vec<GridAxis> {
+    let parts: Vec<(AxisId, AxisId, u32)> = loops
+        .iter()
+        .filter_map(|axis| spans::part_of_an_axis(nest, *axis).map(|(around, length)| (around, *axis, length)))
+        .filter(|(around, ..)| loops.contains(around))
+        .collect();
     let blocks = |axis: &AxisId| {
         let each = nest.axis(*axis).kind == AxisKind::Each;
         let block = if each { 1 } else { schedule.blocks[axis.index()].unwrap_or(1) };
-        GridAxis { dims: extent_dims(&nest.axis(*axis).extent), block }
+        let part = parts.iter().find(|(_, inner, _)| inner == axis).map(|(.., length)| *length);
+        GridAxis { dims: extent_dims(&nest.axis(*axis).extent), block: part.map_or(block, |length| block.min(length)) }
     };
-    loops.iter().map(blocks).collect()
+    // What parts of an axis take is what that takes.
+    let own = loops.iter().filter(|axis| parts.iter().all(|(around, ..)| around != *axis));
+    own.map(blocks).collect()
 }
