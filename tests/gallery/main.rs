@@ -3,7 +3,7 @@
 //!
 //! A file holds a kernel as a user would write it, plain loops in f64 that say what it should give, and the sizes to try. The harness
 //! is that of the shipped kernels: on the CPU against the loops, through NVRTC to machine code, on a GPU against the kernel's own f64
-//! form, and everywhere against that form through `verify()`.
+//! form, and the schedule that is chosen there against the others; and everywhere against that form through `verify()`.
 
 mod attention;
 mod attention_backward;
@@ -15,6 +15,8 @@ mod broadcast;
 mod case;
 mod channels_apart;
 mod channels_first;
+#[path = "../kernels/choice.rs"]
+mod choice;
 mod columns;
 mod conv;
 mod conv_transposed;
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
     trials.extend(verified::trials(&gallery));
     trials.extend(nvrtc::trials(&gallery, false));
     trials.extend(gpu::trials(&gallery));
+    trials.extend(choice::trials(&gallery));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

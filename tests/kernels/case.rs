@@ -280,6 +280,31 @@ impl Sizes {
         let mut draw = |_| self.random.iter().map(|range| random.random_range(range.clone())).collect();
         self.fixed.iter().map(|sizes| sizes.to_vec()).chain((0..8).map(&mut draw)).collect()
     }
+
+    /// Sizes to time a kernel at. What is drawn from a few numbers, as batches and filters are, is as large as that gets, and pixels are
+    /// some times that; the rest is long, and the longest are halved until a product over all of them takes a millisecond or so.
+    pub fn large(&self) -> Vec<Vec<usize>> {
+        const FEW: usize = 6;
+        const PIXELS: usize = 16;
+        const MOST: usize = 1 << 33;
+        const LONG: [[usize; 4]; 3] = [[1024, 2048, 1024, 1536], [192, 3072, 2048, 1024], [4096, 1536, 512, 2048]];
+        let sizes = |lengths: &[usize; 4]| {
+            let mut lengths = lengths.iter().cycle();
+            let mut size = |range: &std::ops::RangeInclusive<usize>| match *range.end() {
+                few @ ..=FEW => few,
+                pixels @ ..=PIXELS => 4 * pixels,
+                _ => lengths.next().copied().unwrap_or(1),
+            };
+            let mut sizes: Vec<usize> = self.random.iter().map(&mut size).collect();
+            while sizes.iter().product::<usize>() > MOST
+                && let Some(longest) = sizes.iter_mut().max()
+            {
+                *longest /= 2;
+            }
+            sizes
+        };
+        LONG.iter().map(sizes).collect()
+    }
 }
 
 /// A kernel at one choice of its selectors.

@@ -1,9 +1,10 @@
-//! Every shipped kernel, three ways: on the CPU against naive loops in f64, through NVRTC to machine code, and on a GPU against the
-//! kernel's own f64 form.
+//! Every shipped kernel, four ways: on the CPU against naive loops in f64, through NVRTC to machine code, on a GPU against the
+//! kernel's own f64 form, and the schedule that is chosen there against the others.
 //!
 //! A harness of its own gives each kernel instance a test by name, and says which ones were skipped and why.
 
 mod case;
+mod choice;
 mod cpu;
 mod expected;
 mod gpu;
@@ -21,5 +22,6 @@ fn main() -> ExitCode {
     trials.extend(cpu::trials(&shipped));
     trials.extend(nvrtc::trials(&shipped, true));
     trials.extend(gpu::trials(&shipped));
+    trials.extend(choice::trials(&shipped));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

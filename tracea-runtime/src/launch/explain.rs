@@ -9,6 +9,7 @@ use crate::cuda::{Gpu, render_source};
 use crate::error::{Error, Result};
 use crate::plan::{Instance, Variant};
 use std::fmt::Write;
+use std::time::Duration;
 
 impl Launch<'_> {
     /// The schedule, why it was chosen, what the model says of it and of the others beside what this launch was timed at, registers,
@@ -40,6 +41,17 @@ impl Launch<'_> {
         let checks = self.checks()?;
         let Some(gpu) = checks.device.gpu() else { return Ok(Vec::new()) };
         Ok(self.runnable(gpu, &checks).into_iter().map(print_schedule).collect())
+    }
+
+    /// What the model says that each of the [`schedules`](Launch::schedules) takes, at the device's highest clock; nothing on the CPU.
+    pub fn predictions(&self) -> Result<Vec<(String, Duration)>> {
+        let checks = self.checks()?;
+        let Some(gpu) = checks.device.gpu() else { return Ok(Vec::new()) };
+        let said = |variant: &'static Variant| {
+            let cycles = self.predicted(gpu, &checks, variant)?;
+            Some((print_schedule(variant), Duration::from_secs_f64(cycles as f64 / gpu.clock.max(1.0))))
+        };
+        Ok(self.runnable(gpu, &checks).into_iter().filter_map(said).collect())
     }
 
     /// The CUDA source of the chosen schedule; on the CPU that of the first one.
