@@ -449,7 +449,7 @@ fn reaches_tiles(program: &Program, body: &[Stmt]) -> bool {
     })
 }
 
-/// Loads of tiles, or of a value a row or column, inside of a tile's loops.
+/// Loads of tiles, or of a value a row or column, inside of a tile's loops; of columns, which threads have more of, each counts twice.
 fn loads_of_a_step(program: &Program, body: &[Stmt]) -> u32 {
     let of_stmt = |stmt: &Stmt| match stmt {
         Stmt::ForUnits(body) => loads_of_a_step(program, body),
@@ -461,7 +461,11 @@ fn loads_of_a_step(program: &Program, body: &[Stmt]) -> u32 {
 
 fn loads(program: &Program, body: &[Stmt]) -> u32 {
     let of_stmt = |stmt: &Stmt| match stmt {
-        Stmt::Load { target, .. } => u32::from(program.var(*target).domain != Domain::Once),
+        Stmt::Load { target, .. } => match program.var(*target).domain {
+            Domain::Once => 0,
+            Domain::Cols(_) => 2,
+            _ => 1,
+        },
         other => other.bodies().into_iter().map(|body| loads(program, body)).sum(),
     };
     body.iter().map(of_stmt).sum()
