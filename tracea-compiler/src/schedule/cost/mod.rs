@@ -4,6 +4,7 @@
 //! cores' dense rate, operands arrive at a multiprocessor's share of L2's bandwidth. The launcher multiplies by the steps and by
 //! the waves that the grid takes, so that a tile that is too wide for the problem, or too few of them, shows.
 
+mod around;
 mod products;
 mod rows;
 

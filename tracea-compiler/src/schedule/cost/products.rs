@@ -1,6 +1,6 @@
 //! Products: a step takes as long as the slower of its products and its operands' way from L2.
 
-use super::{LANES, START, TURN, instructions_of, over};
+use super::{LANES, START, TURN, around, instructions_of, over};
 use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
 use crate::lower::{columns, precomputed};
 use crate::nest::{AxisId, Block, DimId, Dtype, Extent, Nest, Op, Stmt, TensorId, Value, ValueId};
@@ -38,8 +38,8 @@ const DEEP_PANELS: u32 = 4;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle; and how many
 /// are turned on it, of a product the other way round. Measured on an H100: 2560³ takes 53.5 µs by tiles of 208 columns and 54.9 by as many rows,
 /// two tiles each, 52.6 and 53.3 by 144; two products side by side, 2048 x 8192 x 2048, 185 by 128 columns each and 191 by 176 rows, six tiles.
-const BETWEEN_TILES: u32 = 600;
-const PACKED_ELEMENTS: u32 = 16;
+pub const BETWEEN_TILES: u32 = 600;
+pub const PACKED_ELEMENTS: u32 = 16;
 const TURNED_ELEMENTS: u32 = 32;
 /// Bytes a cycle on an accumulator's way out.
 const STORE_BYTES: u32 = 16;
@@ -125,7 +125,8 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         cost.steps.extend(beside_products(nest, facts, schedule));
     }
     cost.steps.extend(facts.dots.iter().filter_map(|dot| before_product(nest, schedule, dot)));
-    cost.steps.extend(around_sums(nest, facts, schedule));
+    cost.steps.extend(around::sums(nest, facts, schedule));
+    around::stores(nest, schedule, &nest.body, &mut Vec::new(), &mut cost.steps);
     // Of what comes between two tiles, half is in the way of a block beside this one.
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule, program, &spared);
@@ -297,44 +298,8 @@ fn before_product(nest: &Nest, schedule: &Schedule, dot: &DotFact) -> Option<Ste
     (loads > 0).then(|| StepCost { latency, work: latency, over: over(nest, schedule, &dot.loops) })
 }
 
-/// What a loop around sums makes of each, with what it loads for that along their rows or columns, while no product runs: a thread has two rows, and
-/// many columns. Measured on an H100, 1024 x 2048 by 32 groups of 32 terms, each scaled by a number a column: a group takes 2500 cycles by tiles of
-/// 128 x 128, and 1300 by 144 x 128 the other way round.
-fn around_sums(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<StepCost> {
-    const WAIT: u32 = 600;
-    const CYCLES_OF_A_COLUMN: u32 = 45;
-    const THREADS_OF_A_ROW: u32 = 4;
-    let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-    let (mut steps, mut seen) = (Vec::new(), Vec::new());
-    for dot in &facts.dots {
-        let Some((_, around)) = dot.loops.split_last() else { continue };
-        for (at, axis) in around.iter().enumerate() {
-            if seen.contains(axis) {
-                continue;
-            }
-            seen.push(*axis);
-            let values: Vec<&Value> = values_in(&nest.body, *axis).into_iter().map(|id| nest.value(id)).collect();
-            let loads = |along: AxisId| {
-                let of = |value: &&&Value| matches!(value.op, Op::Load { .. }) && value.ty.axes[..] == [along];
-                values.iter().filter(of).count() as u32
-            };
-            let (rows, columns) = (loads(dot.m), loads(dot.n));
-            if rows + columns == 0 {
-                continue;
-            }
-            let elements =
-                |value: &&Value| value.ty.axes.iter().map(block).product::<u32>() * instructions_of(&value.op);
-            let instructions: u32 = values.iter().filter(|value| value.ty.axes.len() > 1).map(elements).sum();
-            let own_columns = block(&dot.n) / (THREADS_OF_A_ROW * schedule.warps.1);
-            let work = instructions / LANES + CYCLES_OF_A_COLUMN * columns * own_columns;
-            steps.push(StepCost { latency: WAIT + work, work, over: over(nest, schedule, &around[..=at]) });
-        }
-    }
-    steps
-}
-
 /// What the loop along the axis computes at each step.
-fn values_in(block: &Block, axis: AxisId) -> Vec<ValueId> {
+pub fn values_in(block: &Block, axis: AxisId) -> Vec<ValueId> {
     let mut values = Vec::new();
     for stmt in &block.stmts {
         let Stmt::Loop(inner) = stmt else { continue };
@@ -507,35 +472,6 @@ mod tests {
         // Of 64 columns each, x comes and is read once, and either of the others comes and is read twice.
         let moved = 128 * (2 * 128 + 2 * 3 * 64) / super::SHARED_BYTES;
         assert!(of(64).abs_diff(moved) <= 1 && moved > multiplied(64), "{} {moved}", of(64));
-    }
-
-    #[test]
-    fn numbers_of_columns_hold_groups_of_terms_up() {
-        let between = |scale: TokenStream| {
-            let (nest, schedules) = nest(quote! {
-                #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)]
-                fn f<M: Dim, N: Dim, K: Dim, G: Dim>(
-                    a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<f32, (M, G)>, s: &Tensor<f32, (N, G)>, c: &mut Tensor<f32, (M, N)>,
-                ) {
-                    tile!(for (i, j) in (M, N) {
-                        let mut acc = zeros::<f32>((i, j));
-                        tile!(for g in each(G) {
-                            let mut part = zeros::<f32>((i, j));
-                            tile!(for k in K.range(g * 64..g * 64 + 64) { part += dot(a[(i, k)], b[(j, k)].t()); });
-                            acc += part * #scale;
-                        });
-                        c[(i, j)] = acc;
-                    });
-                }
-            });
-            let target = find(&schedules[0].target).expect("a known target");
-            let cost = lower_pinned(&nest, target, &schedules[0]).expect("the kernel lowers").cost;
-            let of_groups = |step: &&crate::plan::StepCost| step.over.len() == 1 && step.over[0].dims == [3];
-            cost.steps.iter().filter(of_groups).map(|step| step.latency).sum::<u32>()
-        };
-        let (none, rows, columns) = (between(quote!(2.0)), between(quote!(r[(i, g)])), between(quote!(s[(j, g)])));
-        assert_eq!(none, 0);
-        assert!(rows >= 600 && columns > rows + 32 * 40, "{rows} {columns}");
     }
 
     #[test]
