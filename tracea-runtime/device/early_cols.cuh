@@ -1,6 +1,6 @@
 // Column slices that a tile takes in after a loop: each warpgroup fetches its own copy before it, so that they come while it multiplies.
 //
-//     fetch_cols_early; the loop; await_early_cols; early_cols, or early_cols_of_panel panel by panel
+//     fetch_cols_early or fetch_elements_early; the loop; await_early_cols; early_cols, or early_cols_of_panel panel by panel
 #pragma once
 
 #include "tracea/cp_async.cuh"
@@ -37,6 +37,24 @@ __device__ __forceinline__ void fetch_cols_early(T* slices, Rows source, int val
             own[col] = exist > 0 ? from.pointer[col] : T{};
             own[col + 1] = exist > 1 ? from.pointer[col + 1] : T{};
         }
+    }
+    cp_async_commit();
+}
+
+// The same of columns whose elements lie anywhere.
+template <class L, class T, class Elements>
+__device__ __forceinline__ void fetch_elements_early(T* slices, Elements source) {
+    constexpr int element_bytes = static_cast<int>(sizeof(T));
+    static_assert(element_bytes >= 4, "fewer bytes do not come asynchronously");
+    T* const own = own_cols<L>(slices);
+    cp_async_wait<0>();
+    warpgroup_barrier();
+#pragma unroll
+    for (int first = 0; first < L::cols; first += 128) {
+        const int col = first + static_cast<int>(threadIdx.x) % 128;
+        if (col >= L::cols) break;
+        const auto from = source(col);
+        cp_async<element_bytes>(shared_address(own + col), from.pointer, from.valid ? element_bytes : 0);
     }
     cp_async_commit();
 }

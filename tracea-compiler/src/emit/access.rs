@@ -108,6 +108,16 @@ impl Emitter<'_> {
 
     /// From what this thread keeps, as far as rows are kept.
     pub fn load_kept(&mut self, target: VarId, source: &Access, kept: &Kept) {
+        if let Kept::Early { shared, layout } = kept {
+            let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
+            let x = &self.program.var(target).name;
+            return self.out.line(match self.part {
+                Some(TilePart::Panel(registers)) => {
+                    format!("early_cols_of_panel<{layout}, {registers}>({x}, panel, {slice});")
+                }
+                _ => format!("early_cols<{layout}>({x}, {slice});"),
+            });
+        }
         let AccessForm::Contiguous { cols, .. } = source.form else { return };
         let (id, surely) = match kept {
             Kept::Rows { tile, surely } => (*tile, *surely),
@@ -118,16 +128,7 @@ impl Emitter<'_> {
             Kept::Slice { name, shared, layout } => return self.load_slice(target, name, *shared, *layout),
             Kept::Held { name, layout } => return self.load_held_slice(target, name, *layout),
             Kept::Row { .. } => return self.load_row(target, kept),
-            Kept::Early { shared, layout } => {
-                let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
-                let x = &self.program.var(target).name;
-                return self.out.line(match self.part {
-                    Some(TilePart::Panel(registers)) => {
-                        format!("early_cols_of_panel<{layout}, {registers}>({x}, panel, {slice});")
-                    }
-                    _ => format!("early_cols<{layout}>({x}, {slice});"),
-                });
-            }
+            Kept::Early { .. } => return,
         };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let at = self.kept_column(&self.start(cols));
@@ -162,6 +163,9 @@ impl Emitter<'_> {
     }
 
     pub fn keep(&mut self, kept: &Kept, source: &Access) {
+        if let Kept::Early { shared, layout } = kept {
+            return self.fetch_early(source, *shared, *layout);
+        }
         let AccessForm::Contiguous { rows, cols } = source.form else { return };
         let (layout, block, once) = match kept {
             Kept::Rows { tile, .. } => {
@@ -177,12 +181,7 @@ impl Emitter<'_> {
             Kept::Row { .. } => return self.keep_row(kept, source),
             // Registers are filled from what threads keep together.
             Kept::Held { .. } => return,
-            Kept::Early { shared, layout } => {
-                let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
-                let head = format!("fetch_cols_early<{layout}, {}>({slice}, ", self.align(source));
-                let tail = format!(", {});", self.valid_cols(source, cols));
-                return self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
-            }
+            Kept::Early { .. } => return,
         };
         if self.keep_skewed(layout, &block, source) {
             return;
@@ -192,6 +191,21 @@ impl Emitter<'_> {
         let head = format!("{function}<{layout}, {}{}>({block}, ", self.align(source), self.whole());
         let tail = format!(", {}{});", self.valid_cols(source, cols), once.unwrap_or_default());
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+    }
+
+    fn fetch_early(&mut self, source: &Access, slice: SharedId, layout: LayoutId) {
+        let (layout, slice) = (&self.program.layout(layout).name, &self.program.shared(slice).name);
+        match source.form {
+            AccessForm::Contiguous { rows, cols } => {
+                let head = format!("fetch_cols_early<{layout}, {}>({slice}, ", self.align(source));
+                let tail = format!(", {});", self.valid_cols(source, cols));
+                self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
+            }
+            AccessForm::Scattered { cols, .. } => {
+                let head = format!("fetch_elements_early<{layout}>({slice}, ");
+                self.lambda(source, None, cols, &head, ");", false, LambdaParams::Col);
+            }
+        }
     }
 
     /// Where a slot of a stream begins, and, as a further argument, where the ends of its rows are.

@@ -314,7 +314,7 @@ __global__ void multicast_kernel(const __grid_constant__ TensorMap source, unsig
     mbarrier_wait_cluster(done, 0);
 }
 
-// Slices of two tiles, whole and panel by panel, and one between them that nobody reads: what each element's thread has of them goes to where the
+// Slices of two tiles, one by one where nothing is aligned, whole and panel by panel, and one between them that nobody reads: what each element's thread has of them goes to where the
 // element lies.
 template <class L, class T, int REGISTERS, int ALIGN>
 __global__ void __launch_bounds__(L::threads) early_cols_kernel(const T* in, int stride, int valid_cols, float* whole, float* by_panels) {
@@ -323,7 +323,11 @@ __global__ void __launch_bounds__(L::threads) early_cols_kernel(const T* in, int
     constexpr int panels = (L::size + REGISTERS - 1) / REGISTERS;
 #pragma unroll 1
     for (int tile = 0; tile < 3; ++tile, in += stride) {
-        fetch_cols_early<L, ALIGN>(slices, [&](int) { return RowSource<T>{in, true}; }, valid_cols);
+        if constexpr (ALIGN == 0) {
+            fetch_elements_early<L>(slices, [&](int col) { return RowSource<T>{in + col, col < valid_cols}; });
+        } else {
+            fetch_cols_early<L, ALIGN>(slices, [&](int) { return RowSource<T>{in, true}; }, valid_cols);
+        }
         if (tile == 1) continue;
         await_early_cols();
         float x[L::col_size], y[L::col_size];

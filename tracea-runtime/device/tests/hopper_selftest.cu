@@ -532,6 +532,7 @@ void test_early_cols() {
     constexpr int bytes = static_cast<int>(sizeof(T));
     for (const int cols : {L::cols, L::cols + 5, L::cols - 1, L::cols - 6, 17, 1}) {
         test_early_cols<L, T, REGISTERS, bytes>(1, L::cols + 7, cols);
+        if constexpr (bytes >= 4) test_early_cols<L, T, REGISTERS, 0>(1, L::cols + 7, cols);
         test_early_cols<L, T, REGISTERS, 4>(4 / bytes * 3, L::cols + 12 / bytes, cols);
         test_early_cols<L, T, REGISTERS, 16>(16 / bytes, L::cols + 32 / bytes, cols);
     }

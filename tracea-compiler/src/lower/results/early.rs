@@ -1,4 +1,5 @@
-//! What a result takes in along its columns, fetched before the loop that comes first.
+//! What a sum is taken up with along its columns, fetched before the loop that comes first: by a tile's result, or at each step of a loop around
+//! the sum.
 //!
 //! ```text
 //! for step { acc += a · b }                 fetch bias
@@ -8,7 +9,7 @@
 //! ```
 //! A warpgroup's thread has two of each eight columns, and loads them from global memory by as many instructions, while no product runs:
 //! on an H100, 128 x 256 tiles took 1300 to 2700 cycles for that, of 10 500 for six steps and all. From shared memory it takes a quarter of the
-//! instructions, of values that came while the tensor cores were busy.
+//! instructions, of values that came while the tensor cores were busy. Of rows it has two in 64, which neighbouring steps of a loop find in L1.
 
 use crate::lower::names::Names;
 use crate::nest::{Int, Nest};
@@ -19,6 +20,8 @@ use crate::schedule::WARPGROUP;
 
 /// Slices are read by so many columns: `early_cols` in `device/early_cols.cuh`.
 const COLUMNS: u32 = 32;
+/// Fewer bytes by themselves do not come asynchronously.
+const LEAST_ASYNC_BYTES: u32 = 4;
 
 /// What is read along a tile's columns, into these variables.
 struct Slice {
@@ -27,16 +30,18 @@ struct Slice {
     targets: Vec<VarId>,
 }
 
-/// For each unit of work, as far as a block has room in shared memory.
+impl Slice {
+    fn is_loaded_by(&self, stmt: &Stmt) -> bool {
+        matches!(stmt, Stmt::Load { target, .. } if self.targets.contains(target))
+    }
+}
+
+/// As far as a block has room in shared memory.
 pub fn fetch(nest: &Nest, program: &mut Program, names: &mut Names, room: u32, scratch: u32) {
     for slice in slices(nest, program) {
         let mut early = program.clone();
         let kept = Kept::Early { shared: place(nest, &mut early, names, &slice), layout: slice.layout };
-        early.body.iter_mut().for_each(|stmt| {
-            if let Stmt::ForUnits(body) = stmt {
-                insert(body, &slice, &kept);
-            }
-        });
+        early.body.iter_mut().for_each(|stmt| insert_within(stmt, &slice, &kept));
         let mut planned = early.clone();
         shared::plan(&mut planned, scratch);
         if planned.shared_bytes <= room {
@@ -49,15 +54,25 @@ fn is_loop(stmt: &Stmt) -> bool {
     matches!(stmt, Stmt::For { .. })
 }
 
-/// Those after a unit's loops that could be read before them.
+/// What follows the last loop of a unit of work, or of a step that has loops inside.
+fn after_loops<'p>(stmt: &'p Stmt, bodies: &mut Vec<&'p [Stmt]>) {
+    if let Stmt::ForUnits(body) | Stmt::For { body, .. } = stmt {
+        body.iter().for_each(|inner| after_loops(inner, bodies));
+        if let Some(last) = body.iter().rposition(is_loop) {
+            bodies.push(&body[last..]);
+        }
+    }
+}
+
+/// Those that could be read before the loops.
 fn slices(nest: &Nest, program: &Program) -> Vec<Slice> {
     let mut found: Vec<Slice> = Vec::new();
-    let bodies = program.body.iter().filter_map(|stmt| if let Stmt::ForUnits(body) = stmt { Some(body) } else { None });
-    let after = bodies.filter_map(|body| body.iter().rposition(is_loop).map(|last| &body[last..]));
-    for stmt in after.flatten() {
+    let mut bodies = Vec::new();
+    program.body.iter().for_each(|stmt| after_loops(stmt, &mut bodies));
+    for stmt in bodies.into_iter().flatten() {
         let Stmt::Load { target, source, kept: None } = stmt else { continue };
         let Domain::Cols(layout) = program.var(*target).domain else { continue };
-        if !may_be_early(nest, program, source, layout) {
+        if !may_wait_in_shared_memory(nest, program, source, layout) || !may_be_early(nest, source) {
             continue;
         }
         match found.iter_mut().find(|slice| slice.layout == layout && slice.source == *source) {
@@ -68,20 +83,27 @@ fn slices(nest: &Nest, program: &Program) -> Vec<Slice> {
     found
 }
 
-/// Whether each warp has all columns, and nothing that says where they lie, or what they are, comes about in between.
-fn may_be_early(nest: &Nest, program: &Program, source: &Access, layout: LayoutId) -> bool {
-    matches!(program.layout(layout).kind, LayoutKind::Mma16816 { warps_n: 1, .. })
-        && matches!(source.form, AccessForm::Contiguous { rows: None, .. })
-        && source.held.is_none()
-        && !nest.tensor(source.tensor).mutable
-        && source.index.iter().all(|int| is_known(nest, int))
+/// Whether each warp has all columns, and they come by whole rows or by themselves.
+fn may_wait_in_shared_memory(nest: &Nest, program: &Program, source: &Access, layout: LayoutId) -> bool {
+    let comes = match source.form {
+        AccessForm::Contiguous { rows: None, .. } => true,
+        AccessForm::Scattered { rows: None, cols: Some(_) } => {
+            nest.tensor(source.tensor).dtype.bytes() >= LEAST_ASYNC_BYTES
+        }
+        _ => false,
+    };
+    matches!(program.layout(layout).kind, LayoutKind::Mma16816 { warps_n: 1, .. }) && comes
 }
 
-fn is_known(nest: &Nest, int: &Int) -> bool {
+/// Whether nothing that says where the slice lies, or what it is, comes about while the loops run.
+fn may_be_early(nest: &Nest, source: &Access) -> bool {
+    source.held.is_none() && !nest.tensor(source.tensor).mutable && source.index.iter().all(is_known)
+}
+
+fn is_known(int: &Int) -> bool {
     match int {
-        Int::Const(_) | Int::Dim(_) | Int::Scalar(_) => true,
-        Int::Axis(axis) | Int::FlatCoord(axis, _) => nest.grid.contains(axis),
-        Int::Binary(_, a, b) => is_known(nest, a) && is_known(nest, b),
+        Int::Const(_) | Int::Dim(_) | Int::Scalar(_) | Int::Axis(_) | Int::FlatCoord(..) => true,
+        Int::Binary(_, a, b) => is_known(a) && is_known(b),
         Int::Element(..) | Int::BlockStart(_) | Int::BlockEnd(_) => false,
     }
 }
@@ -96,11 +118,20 @@ fn place(nest: &Nest, program: &mut Program, names: &mut Names, slice: &Slice) -
     SharedId(program.shared.len() as u32 - 1)
 }
 
+fn insert_within(stmt: &mut Stmt, slice: &Slice, early: &Kept) {
+    if let Stmt::ForUnits(body) | Stmt::For { body, .. } = stmt {
+        body.iter_mut().for_each(|inner| insert_within(inner, slice, early));
+        if body.iter().any(|stmt| slice.is_loaded_by(stmt)) {
+            insert(body, slice, early);
+        }
+    }
+}
+
 /// Before the first loop, and where it is loaded.
 fn insert(body: &mut Vec<Stmt>, slice: &Slice, early: &Kept) {
     for stmt in body.iter_mut() {
-        if let Stmt::Load { target, kept, .. } = stmt
-            && slice.targets.contains(target)
+        if slice.is_loaded_by(stmt)
+            && let Stmt::Load { kept, .. } = stmt
         {
             *kept = Some(early.clone());
         }
@@ -168,5 +199,39 @@ mod tests {
         assert!(beside.contains("load_cols_vec<") && !beside.contains("early"), "{beside}");
         let full = with_bias(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2));
         assert!(full.contains("early_cols_of_panel<"), "{full}");
+    }
+
+    #[test]
+    fn groups_of_terms_take_theirs_in_from_before_their_products() {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)]
+            fn f<M: Dim, N: Dim, K: Dim, G: Dim>(
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<f32, (M, G)>, s: &Tensor<f32, (N, G)>, t: &Tensor<f16, (N, G)>,
+                u: &Tensor<f32, (G, N)>, c: &mut Tensor<f16, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for g in each(G) {
+                        let mut part = zeros::<f32>((i, j));
+                        tile!(for k in K.range(g * 64..g * 64 + 64) { part += dot(a[(i, k)], b[(j, k)].t()); });
+                        acc += part * r[(i, g)] * s[(j, g)] * t[(j, g)].to::<f32>() * u[(g, j)];
+                    });
+                    c[(i, j)] = acc.to();
+                });
+            }
+        });
+        let (_, consumers) = text.split_once("setmaxnreg_inc").expect("roles");
+        let place = |part: &str| consumers.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        let (group, product) = (place("for (int g"), place("wgdot_issue<"));
+        for early in ["fetch_elements_early<IJTile>(s_cols, ", "fetch_cols_early<IJTile, ALIGN_U>(u_cols, "] {
+            assert!((group..product).contains(&place(early)), "{text}");
+        }
+        for late in ["load_rows<IJTile>(r_tile", "early_cols<IJTile>(s_tile", "early_cols<IJTile>(u_tile"] {
+            assert!(place(late) > product, "{text}");
+        }
+        assert!(
+            place("load_cols<IJTile>(t_tile") > product,
+            "two bytes by themselves do not come asynchronously: {text}"
+        );
     }
 }
