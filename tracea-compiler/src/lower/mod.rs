@@ -241,7 +241,9 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         waits::divide(&program, &mut body);
         let registers_by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
         let alone = program.all_by_tma().map(|condition| Alone { condition, registers: registers_by_tma });
-        program.by_tma = program.apart || units::leave_no_registers_for_copies(&program, registers.producer);
+        let only_by_tma = alone.is_some() && schedule::room::leaves_none_for_copies(nest, facts, schedule, &program);
+        program.by_tma =
+            program.apart || only_by_tma || units::leave_no_registers_for_copies(&program, registers.producer);
         if program.by_tma && (alone.is_none() || !program.windows.is_empty() || !program.columns.is_empty()) {
             return Err(units::no_registers_for_copies());
         }

@@ -412,7 +412,7 @@ fn fit_rings(
             }
             let program = lower(laid, facts, &tried)?;
             let has_registers = match resident {
-                1 => pressure::peak(&program) <= schedule::room::registers_of(&tried),
+                1 => pressure::peak(&program) <= schedule::room::registers_for(&tried, &program),
                 _ => pressure::fits(&program) && !loads_in_bounds(&program),
             };
             if program.shared_bytes <= tried.shared_room() && has_registers {
@@ -436,7 +436,7 @@ fn has_registers_for(schedule: &Schedule, program: &Program) -> bool {
     const REGISTERS_OF_A_LOAD: u32 = 8;
     let more = program.counters.len().saturating_sub(USUAL_COUNTERS) as u32;
     let beside = REGISTERS_OF_A_COUNTER * more + REGISTERS_OF_A_LOAD * loads_of_a_step(program, &program.body);
-    pressure::peak(program) + beside <= schedule::room::registers_of(schedule)
+    pressure::peak(program) + beside <= schedule::room::registers_for(schedule, program)
 }
 
 /// Whether threads load or store any tile, instead of by panels.

@@ -2,9 +2,11 @@
 //! for fewer registers, fewer stages and then smaller loop blocks for less shared memory.
 
 use super::Schedule;
+use super::choose::has_chain;
 use super::target::{Pipeline, Target};
 use crate::lower::analysis::{Facts, OperandSource};
 use crate::nest::{AxisId, AxisKind, Dtype, Nest};
+use crate::program::{Program, pressure};
 
 /// What a thread's values may take of its registers; addresses and loop counters need the rest. Consumers of a ring copy
 /// nothing, so they need fewer of those, and their fragments stay in shared memory.
@@ -15,10 +17,33 @@ pub fn registers(target: &Target) -> u32 {
     }
 }
 
+/// What a consumer needs beside its values where the assembler has no room to move them.
+const OTHERS: u32 = 22;
+
+/// The same for what became of the schedule: more where TMA alone brings operands.
+pub fn registers_for(schedule: &Schedule, program: &Program) -> u32 {
+    let given_up = if program.by_tma { given_up_by_a_producer(schedule, program) } else { None };
+    given_up.unwrap_or(registers_of(schedule))
+}
+
+/// Whether tiles want the registers that a producer copies with, of products that stand for themselves: their operands come by TMA, or by another
+/// schedule.
+pub fn leaves_none_for_copies(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> bool {
+    let simple = program.windows.is_empty() && program.columns.is_empty() && !has_chain(nest, facts);
+    let tiles = pressure::peak(program);
+    simple
+        && tiles > registers_of(schedule)
+        && given_up_by_a_producer(schedule, program).is_some_and(|most| tiles <= most)
+}
+
+/// What a thread's values may take of its registers where its block's producer copies nothing and gives up some of its own.
+fn given_up_by_a_producer(schedule: &Schedule, program: &Program) -> Option<u32> {
+    let consumer = schedule.role_registers_by_tma(pressure::peak(program)).consumer;
+    (consumer > schedule.role_registers().consumer).then_some(consumer - pressure::CONSUMER_REGISTERS)
+}
+
 /// The same for as many consumers as the schedule has.
 pub fn registers_of(schedule: &Schedule) -> u32 {
-    /// What a consumer needs beside its values where the assembler has no room to move them.
-    const OTHERS: u32 = 22;
     let most = registers(schedule.target);
     match schedule.target.pipeline {
         // Their tiles are next to all that they hold.

@@ -62,6 +62,32 @@ fn warpgroups_take_turns_where_results_leave_by_panels_and_what_they_take_in_com
     assert_eq!(in_turn(quote!((acc + r[(i + 1, j)].to::<f32>()).to())), []);
 }
 
+#[test]
+fn tiles_that_want_the_producers_registers_leave_all_copies_to_tma() {
+    let (nest, _) = nest(quote! {
+        fn gated<M: Dim, N: Dim, K: Dim>(
+            x: &Tensor<f16, (M, K)>, gate: &Tensor<f16, (N, K)>, up: &Tensor<f16, (N, K)>, y: &mut Tensor<f16, (M, N)>,
+        ) {
+            tile!(for (i, j) in (M, N) {
+                let mut g = zeros::<f32>((i, j));
+                let mut u = zeros::<f32>((i, j));
+                tile!(for k in K {
+                    g += dot(x[(i, k)], gate[(j, k)].t());
+                    u += dot(x[(i, k)], up[(j, k)].t());
+                });
+                y[(i, j)] = (g.exp() * u).to();
+            });
+        }
+    });
+    let portfolio = lower_portfolio(&nest, &SM_90A).expect("it lowers");
+    let rows = |by_tma: bool| {
+        let swapped = portfolio.iter().filter(|one| one.schedule.swapped && one.program.by_tma == by_tma);
+        swapped.filter_map(|one| one.schedule.blocks[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(true), [192], "208 leave too few registers for all else");
+    assert!([176, 160, 144].iter().all(|rows_of| rows(false).contains(rows_of)));
+}
+
 /// Columns of the portfolio's tiles, for a kernel of these columns.
 fn widths(extent: TokenStream, dim: TokenStream) -> Vec<Option<u32>> {
     let (nest, _) = nest(quote! {

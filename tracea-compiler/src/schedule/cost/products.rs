@@ -30,11 +30,13 @@ const OF_SHORTER_STEPS: u32 = 8;
 /// x 1280 takes 55.8 and 60.4 µs, 4096 x 4096 x 1024 52.9 and 49.7, 25216 x 1536 x 384 43.8 and 46.3, 2048 x 2048 x 256 9.6 and 8.7.
 const BY_TURNS: u32 = 70;
 const BETWEEN_TURNS: u32 = 500;
-/// What a step takes longer where fewer panels than so many of each operand fit a ring. Measured on an H100: two products side by side by 176 rows,
-/// three steps of 64 terms under way, 2048 x 8192 x 2048 and 8192 x 28672 x 8192, take 5 % longer than without this; one by 192 rows and columns
-/// of three warpgroups does not.
+/// What a step takes longer where fewer panels than so many of each operand fit a ring, unless these are multiplied for so many cycles. Measured on an
+/// H100: two products side by side by 176 rows, three steps of 64 terms under way, 2048 x 8192 x 2048 and 8192 x 28672 x 8192, take 5 % longer than
+/// without this; by 192 rows 4096 x 14336 x 4096, 16384 x 8192 x 4096, 8192 x 8192 x 2048 and 8192 x 28672 x 8192 do not, beside tiles of 128 x 128,
+/// nor does one by 192 rows and columns of three warpgroups.
 const SHALLOW: u32 = 70;
 const DEEP_PANELS: u32 = 4;
+const DEEP_CYCLES: u32 = 4500;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle; and how many
 /// are turned on it, of a product the other way round. Measured on an H100: 2560³ takes 53.5 µs by tiles of 208 columns and 54.9 by as many rows,
 /// two tiles each, 52.6 and 53.3 by 144; two products side by side, 2048 x 8192 x 2048, 185 by 128 columns each and 191 by 176 rows, six tiles.
@@ -50,14 +52,16 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         Pipeline::WarpRoles => schedule.resident,
         Pipeline::CommitGroups => pressure::likely_resident(program),
     };
+    let multiplied = |dot: &DotFact| {
+        let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
+        (operations / rate(schedule.target.pipeline, dot.dtype)) as u32
+    };
     let mut cost = Cost { resident, ..Cost::default() };
     let (mut written, mut spared) = (Vec::new(), Vec::new());
     let chained = choose::has_chain(nest, facts);
     let mut together = Together::default();
     for (at, dot) in facts.dots.iter().enumerate() {
-        let operations = [dot.m, dot.n, dot.k].into_iter().fold(2, |all, axis| all * u64::from(block(axis)));
-        let multiply = (operations / rate(schedule.target.pipeline, dot.dtype)) as u32;
-        let multiply = multiply.max(fragments(schedule, dot));
+        let multiply = multiplied(dot).max(fragments(schedule, dot));
         let known = is_read_before(nest, facts, program, at);
         let shared = match schedule.target.pipeline {
             Pipeline::WarpRoles => {
@@ -102,7 +106,9 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         let panels = schedule.stages * block(dot.k) / panel(dot.dtype);
         // Of three warpgroups, two multiply while one waits.
         let waited_for = chained || schedule.threads() <= 2 * WARPGROUP;
-        let shallow = schedule.target.pipeline == Pipeline::WarpRoles && waited_for && panels < DEEP_PANELS;
+        let of_step = facts.dots.iter().filter(|other| other.loops == dot.loops).map(multiplied).sum::<u32>();
+        let few = panels < DEEP_PANELS && schedule.stages * of_step < DEEP_CYCLES;
+        let shallow = schedule.target.pipeline == Pipeline::WarpRoles && waited_for && few;
         let turn = turn + if shallow { SHALLOW } else { 0 };
         // What a step multiplies side by side waits once.
         let waits = chained || facts.dots[..at].iter().all(|other| other.loops != dot.loops);

@@ -250,6 +250,17 @@ fn memory_bounds_what_few_rows_take() {
 }
 
 #[test]
+fn large_parts_take_longer_to_join() {
+    let parts = |part_bytes: u32| {
+        let split = Split { part_bytes, most_parts: 16, some_whole: true, shares: 0, weighted: false };
+        let wide = says(&Variant { split: Some(split), ..WIDE }, [128, 512, 16384], 0, false);
+        (wide.shares.parts, wide.cycles)
+    };
+    let (large, small) = (parts(196_608), parts(131_072));
+    assert!(large.0 < small.0 && large.1 > small.1, "{large:?} {small:?}");
+}
+
+#[test]
 fn large_operands_with_odd_rows_are_copied() {
     let (odd, even) = (says(&WIDE, [8191; 3], 0, true), says(&WIDE, [8191; 3], 1, true));
     assert!(odd.realigned_to > 0 && even.realigned_to == 0);
