@@ -72,6 +72,7 @@ mod separable;
 pub mod shares;
 mod shifted;
 mod side_by_side;
+mod single;
 pub mod skew;
 pub mod spans;
 mod split;
@@ -117,6 +118,8 @@ impl Lowered {
 
 /// Lowers under a pinned schedule. One that names the axis of flat sums takes loops as one.
 pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -> Result<Lowered, ScheduleError> {
+    let numbers = single::as_numbers(nest).filter(|numbers| !single::is_any_named(nest, numbers, spec));
+    let nest = numbers.as_ref().unwrap_or(nest);
     let swapped = schedule::is_swapped(target, spec)?;
     let parts = if schedule::is_precomputed(spec)? { Some(precomputed::wanted(nest)?) } else { None };
     let nest = parts.as_ref().map_or(nest, |parts| &parts.nest);

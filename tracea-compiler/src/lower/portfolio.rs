@@ -3,7 +3,7 @@
 use super::analysis::{DotFact, Facts, OperandSource, operand_only};
 use super::precomputed::precomputed;
 use super::relaid::Laid;
-use super::{Lowered, flat_sums, lower, skew, swapped, whole_rows};
+use super::{Lowered, flat_sums, lower, single, skew, swapped, whole_rows};
 use crate::nest::Nest;
 use crate::program::{Domain, Program, Stmt, Units, pressure};
 use crate::schedule::target::{self, Pipeline, Target};
@@ -39,6 +39,8 @@ const BETWEEN_SIDE_BY_SIDE: [u32; 3] = [112, 96, 80];
 ///
 /// Nothing where the kernel has no use for what the target adds: the code for an older one serves there.
 pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
+    let numbers = single::as_numbers(nest);
+    let nest = numbers.as_ref().unwrap_or(nest);
     let mut portfolio = schedules_of(nest, target)?;
     if let Some(parts) = precomputed(nest) {
         // Where nothing may be copied, an older target's code serves.
