@@ -266,6 +266,8 @@ pub struct Kept {
 pub struct Split {
     pub part_bytes: u32,
     pub most_parts: u32,
+    /// The loop whose steps the parts are, where others inside of it run anew at each; with none, all steps that there are.
+    pub over: &'static [GridAxis],
     /// The first tiles may be left whole; otherwise all are cut alike.
     pub some_whole: bool,
     /// Blocks put a tile together between them, by so many shares, and wait for each other: all of them run at a time. 0 where the one

@@ -33,6 +33,13 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         split: program.split.as_ref().map(|split| Split {
             part_bytes: 4 * split.floats,
             most_parts: split.most_parts,
+            over: match split.whole {
+                Some(_) => Vec::new(),
+                None => vec![GridAxis {
+                    dims: extent_dims(&nest.axis(split.axis).extent),
+                    block: program.block(split.axis).unwrap_or(1),
+                }],
+            },
             some_whole: split.whole.is_some(),
             shares: split.shares,
             weighted: split.ways.iter().any(|way| matches!(way, Rejoin::Relative { .. })),

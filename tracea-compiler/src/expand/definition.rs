@@ -246,10 +246,11 @@ fn variant(variant: &Variant) -> TokenStream {
 }
 
 fn split(split: &Split) -> TokenStream {
-    let (plan, Split { part_bytes, most_parts, some_whole, shares, weighted }) = (plan(), split);
+    let (plan, Split { part_bytes, most_parts, over, some_whole, shares, weighted }) = (plan(), split);
+    let over = over.iter().map(grid_axis);
     quote! {
         #plan::Split {
-            part_bytes: #part_bytes, most_parts: #most_parts, some_whole: #some_whole, shares: #shares, weighted: #weighted,
+            part_bytes: #part_bytes, most_parts: #most_parts, over: &[#(#over),*], some_whole: #some_whole, shares: #shares, weighted: #weighted,
         }
     }
 }

@@ -270,6 +270,8 @@ fn block(nest: &Nest, facts: &Facts, axis: AxisId, roles: &[Roles], target: &Tar
             }
         }
         (_, false, true) => 16,
+        // What all rows add up to, of which blocks have some each.
+        (_, false, false) if nest.grid.iter().all(|axis| nest.axis(*axis).kind == AxisKind::Each) => 8,
         (_, false, false) => 16,
     };
     match known {

@@ -242,7 +242,8 @@ mod tests {
     fn everything_that_decides_the_code_is_an_input() {
         static WINDOWS: &[Window] = &[Window { tensor: 0, rows: 128, channels: 32, narrow: false, axes: &[] }];
         let inputs = |specialization, architecture| {
-            let split = Some(Split { part_bytes: 4, most_parts: 2, some_whole: true, shares: 0, weighted: false });
+            let split =
+                Some(Split { part_bytes: 4, most_parts: 2, over: &[], some_whole: true, shares: 0, weighted: false });
             let variant = Variant { windows: WINDOWS, split, ..variant(double_source()) };
             let request = Request::new(&KERNEL, &INSTANCE, &variant, specialization, architecture);
             request.inputs().map(str::to_owned).collect::<Vec<_>>()

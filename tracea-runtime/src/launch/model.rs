@@ -275,7 +275,10 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
     let whole = of(Shares::WHOLE);
     let Some(split) = variant.split else { return whole };
     let tiles = tile_count(variant, sizes);
-    let steps = variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1);
+    let steps = match split.over {
+        [] => variant.cost.steps.iter().map(|step| count(step.over, sizes)).max().unwrap_or(1),
+        over => count(over, sizes),
+    };
     if split.shares > 0 && resident(variant, sizes, capacity, 1) < variant.cost.resident.max(1) {
         return whole;
     }

@@ -3,7 +3,7 @@
 use super::{LANES, START, TURN, instructions_of, over};
 use crate::lower::analysis::Facts;
 use crate::lower::{columns, extent_dims, nest_of, shares};
-use crate::nest::{AxisId, Block, Int, Loop, Nest, Op, Stmt, TensorId, ValueId};
+use crate::nest::{AxisId, Block, Int, Loop, Nest, Op, Stmt, TensorId, Value, ValueId};
 use crate::plan::{Cost, GridAxis, StepCost};
 use crate::program::layout::Layout;
 use crate::program::{Program, pressure};
@@ -20,7 +20,7 @@ const KEPT_SLICE: u32 = 5;
 const ONCE: u32 = 200;
 /// A tile's way from memory, where nothing has brought it before.
 const MEMORY: u32 = 800;
-/// A reduction that warps of a row pass to each other in each step.
+/// A reduction that warps pass to each other in each step.
 const EXCHANGE: u32 = 450;
 /// What a row that a block takes in turn takes beside its vectors: all of the block's threads wait for its reductions. Measured on an H200: a
 /// layer norm of 8192 columns, two vectors a thread, takes 3400 cycles a row.
@@ -78,9 +78,21 @@ impl Rows<'_> {
         let outer = loops.iter().find(|outer| nest_of(outer).last().is_some_and(|last| std::ptr::eq(*last, *inner)));
         let shares = outer.map(|outer| shares::find(self.nest, self.facts, outer, inner)).unwrap_or_default();
         let own = |id: ValueId| shares.iter().any(|share| share.reduction == id);
-        let reduced = values.filter(|(id, value)| matches!(value.op, Op::Reduce(..)) && !own(*id));
-        let exchanged = if self.schedule.warps.1 > 1 { reduced.count() as u32 } else { 0 };
+        let between_warps = |value: &Value| match value.op {
+            Op::Reduce(_, of, along) => self.warps_along(of, along) > 1,
+            _ => false,
+        };
+        let exchanged = values.filter(|(id, value)| between_warps(value) && !own(*id)).count() as u32;
         TURN + arriving.max().unwrap_or(0) + EXCHANGE * exchanged
+    }
+
+    /// Warps that have different elements of what is reduced along the axis.
+    fn warps_along(&self, value: ValueId, along: AxisId) -> u32 {
+        let (rows, columns) = self.schedule.warps;
+        match self.nest.value(value).ty.axes[..] {
+            [_, last] if last == along => columns,
+            [..] => rows,
+        }
     }
 }
 

@@ -138,7 +138,8 @@ fn few_rows_are_for_whole_sums_and_deep_rings() {
     const FETCHES: &[Fetch] = &[SMALL.cost.fetches[0], Fetch { bytes: 32 * 64 * 2, ..SMALL.cost.fetches[1] }];
     const FEW: &[StepCost] = &[StepCost { latency: 170, work: 170, over: STEPS }];
     const STEP: &[StepCost] = &[StepCost { latency: 234, work: 234, over: STEPS }];
-    let split = Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true, shares: 1, weighted: false };
+    let split =
+        Split { part_bytes: 4 * 64 * 64, most_parts: 16, over: &[], some_whole: true, shares: 1, weighted: false };
     let single = Cost { resident: 1, steps: STEP, ..SMALL.cost };
     let few = Variant {
         shared_bytes: 200 << 10,
@@ -242,7 +243,14 @@ fn windows_of_pairs_are_for_what_is_slow_to_come_beside_them() {
 #[test]
 fn memory_bounds_what_few_rows_take() {
     // 235 MB at 3.9 TB/s: 60 µs of 1.75 GHz, whatever multiprocessors do.
-    let split = Some(Split { part_bytes: 4 * 64 * 64, most_parts: 16, some_whole: true, shares: 0, weighted: false });
+    let split = Some(Split {
+        part_bytes: 4 * 64 * 64,
+        most_parts: 16,
+        over: &[],
+        some_whole: true,
+        shares: 0,
+        weighted: false,
+    });
     let few = says(&Variant { split, ..SMALL }, [16, 28672, 4096], 0, false);
     assert!((105_000..180_000).contains(&few.cycles), "{}", few.cycles);
     assert_eq!(few.shares.parts, 1, "parts would be moved too");
@@ -250,9 +258,19 @@ fn memory_bounds_what_few_rows_take() {
 }
 
 #[test]
+fn there_are_no_more_parts_than_steps_of_the_loop_that_is_cut() {
+    let parts = |over: &'static [GridAxis]| {
+        let split = Split { part_bytes: 16, most_parts: 1024, over, some_whole: false, shares: 0, weighted: false };
+        says(&Variant { split: Some(split), ..SMALL }, [64, 64, 4096], 0, false).shares.parts
+    };
+    assert!(parts(&[]) > 2);
+    assert_eq!(parts(&[GridAxis { dims: &[2], block: 2048 }]), 2, "others inside of it do not count");
+}
+
+#[test]
 fn large_parts_take_longer_to_join() {
     let parts = |part_bytes: u32| {
-        let split = Split { part_bytes, most_parts: 16, some_whole: true, shares: 0, weighted: false };
+        let split = Split { part_bytes, most_parts: 16, over: &[], some_whole: true, shares: 0, weighted: false };
         let wide = says(&Variant { split: Some(split), ..WIDE }, [128, 512, 16384], 0, false);
         (wide.shares.parts, wide.cycles)
     };

@@ -6,7 +6,8 @@ use super::*;
 #[test]
 fn parts_that_wait_are_all_that_a_queue_has() {
     const COUNTED: &[Arg] = &[WIDE.args[0], WIDE.args[1], Arg::Taken];
-    let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 4, weighted: false };
+    let split =
+        Split { part_bytes: 4 * 128 * 256, most_parts: 16, over: &[], some_whole: true, shares: 4, weighted: false };
     let turns = Variant { split: Some(split), ..WIDE };
     let queue = Variant { args: COUNTED, ..turns };
     // 144 tiles for 132 multiprocessors.
@@ -21,7 +22,8 @@ fn parts_that_wait_are_all_that_a_queue_has() {
 
 #[test]
 fn tiles_that_full_waves_leave_over_are_cut() {
-    let split = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 0, weighted: false };
+    let split =
+        Split { part_bytes: 4 * 128 * 256, most_parts: 16, over: &[], some_whole: true, shares: 0, weighted: false };
     let cut = |split| says(&Variant { split, ..WIDE }, [5120; 3], 0, false);
     let said = cut(Some(split));
     assert_eq!(said.shares.whole, 6 * 132, "of 40 x 20 tiles");
@@ -36,7 +38,8 @@ fn tiles_that_full_waves_leave_over_are_cut() {
 
 #[test]
 fn blocks_that_wait_for_each_other_run_at_a_time() {
-    let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8, weighted: false };
+    let dealt =
+        Split { part_bytes: 4 * 128 * 256, most_parts: 16, over: &[], some_whole: true, shares: 8, weighted: false };
     let cut = |split, sizes| says(&Variant { split: Some(split), ..WIDE }, sizes, 0, false);
     for sizes in [[5120; 3], [512, 512, 16384], [384, 2304, 8192], [2048, 2048, 256], [128 * 19, 256 * 7, 4096]] {
         let Shares { whole, parts } = cut(dealt, sizes).shares;
@@ -56,7 +59,8 @@ fn blocks_that_wait_for_each_other_run_at_a_time() {
 /// Both blocks of a pair take the same part of neighbouring tiles.
 #[test]
 fn pairs_take_parts_as_pairs() {
-    let dealt = Split { part_bytes: 4 * 128 * 256, most_parts: 16, some_whole: true, shares: 8, weighted: false };
+    let dealt =
+        Split { part_bytes: 4 * 128 * 256, most_parts: 16, over: &[], some_whole: true, shares: 8, weighted: false };
     let paired = Variant { cluster: 2, paired: Some(0), split: Some(dealt), ..WIDE };
     for sizes in [[5000; 3], [600, 7400, 3080], [3000; 3], [512, 512, 16384], [4096, 4104, 4096]] {
         let Shares { whole, parts } = says(&paired, sizes, 0, false).shares;
@@ -71,7 +75,7 @@ fn pairs_take_parts_as_pairs() {
 #[test]
 fn small_parts_are_waited_for_as_long_as_larger_ones() {
     let of = |part_bytes| {
-        let split = Split { part_bytes, most_parts: 16, some_whole: true, shares: 1, weighted: false };
+        let split = Split { part_bytes, most_parts: 16, over: &[], some_whole: true, shares: 1, weighted: false };
         let cost = Cost { resident: 1, ..SMALL.cost };
         says(&Variant { split: Some(split), cost, ..SMALL }, [32, 512, 8192], 0, false)
     };
@@ -84,7 +88,8 @@ fn small_parts_are_waited_for_as_long_as_larger_ones() {
 
 #[test]
 fn weights_of_parts_are_worth_many_steps() {
-    let split = Split { part_bytes: 4 * 128 * 136, most_parts: 16, some_whole: true, shares: 4, weighted: true };
+    let split =
+        Split { part_bytes: 4 * 128 * 136, most_parts: 16, over: &[], some_whole: true, shares: 4, weighted: true };
     let parts =
         |split, terms| says(&Variant { split: Some(split), ..WIDE }, [1024, 1024, terms], 0, false).shares.parts;
     assert_eq!([1024, 4096].map(|terms| parts(split, terms)), [1, 4], "of 32 tiles");
@@ -100,7 +105,7 @@ fn rows_are_cut_where_few_of_them_run_at_a_time() {
     let rows = Variant {
         grid: &[GridAxis { dims: &[0], block: 1 }],
         cost: Cost { fetches: &[], ..SMALL.cost },
-        split: Some(Split { part_bytes: 48, most_parts: 16, some_whole: false, shares: 0, weighted: true }),
+        split: Some(Split { part_bytes: 48, most_parts: 16, over: &[], some_whole: false, shares: 0, weighted: true }),
         ..WIDE
     };
     let parts = |count, columns| says(&rows, [count, 1, columns], 0, false).shares.parts;
