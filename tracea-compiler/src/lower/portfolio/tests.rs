@@ -1,7 +1,7 @@
 use super::*;
 use crate::nest::AxisKind;
 use crate::schedule::target::{SM_80, SM_90A};
-use crate::testing::nest;
+use crate::testing::{gated, nest};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -64,21 +64,7 @@ fn warpgroups_take_turns_where_results_leave_by_panels_and_what_they_take_in_com
 
 #[test]
 fn tiles_that_want_the_producers_registers_leave_all_copies_to_tma() {
-    let (nest, _) = nest(quote! {
-        fn gated<M: Dim, N: Dim, K: Dim>(
-            x: &Tensor<f16, (M, K)>, gate: &Tensor<f16, (N, K)>, up: &Tensor<f16, (N, K)>, y: &mut Tensor<f16, (M, N)>,
-        ) {
-            tile!(for (i, j) in (M, N) {
-                let mut g = zeros::<f32>((i, j));
-                let mut u = zeros::<f32>((i, j));
-                tile!(for k in K {
-                    g += dot(x[(i, k)], gate[(j, k)].t());
-                    u += dot(x[(i, k)], up[(j, k)].t());
-                });
-                y[(i, j)] = (g.exp() * u).to();
-            });
-        }
-    });
+    let (nest, _) = nest(gated(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)));
     let portfolio = lower_portfolio(&nest, &SM_90A).expect("it lowers");
     let rows = |by_tma: bool| {
         let swapped = portfolio.iter().filter(|one| one.schedule.swapped && one.program.by_tma == by_tma);
