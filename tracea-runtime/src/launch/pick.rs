@@ -170,11 +170,13 @@ impl Picked {
 }
 
 /// How many times as long older targets' code is taken to run as it is said to, beside newer code: of its products the model knows less. Measured on an
-/// H100: 8192³ takes 1.78 times what is said by it, and 1.29 by newer code; attention's gradients, for which newer code has one warpgroup, 1.44 and 1.1.
+/// H100: 8192³ takes 1.78 times what is said by it, and 1.29 by newer code; attention's gradients, for which newer code has one warpgroup, 1.44 and 1.4.
 const OF_OLDER_CODE: (u64, u64) = (3, 2);
+/// Threads of a block whose products are one warpgroup's, with those that copy.
+const OF_ONE_WARPGROUP: u32 = 256;
 
-/// The fastest for the newest target whose code serves, or for an older one where that is said to be much faster. What takes copies competes with the
-/// code that does without; so does older code that copies element by element, for which newer targets have nothing.
+/// The fastest for the newest target whose code serves, or for an older one where that is said to be much faster than what one warpgroup does alone. What
+/// takes copies competes with the code that does without; so does older code that copies element by element, for which newer targets have nothing.
 fn best(
     candidates: impl Iterator<Item = (usize, &'static Variant)> + Clone,
     predict: impl Fn(&Variant) -> Option<Prediction>,
@@ -182,11 +184,13 @@ fn best(
     let without = candidates.clone().filter(|(_, variant)| variant.relaid.is_empty() && !variant.precomputed);
     let newest = without.map(|(_, variant)| newness(variant.target)).max();
     let is_old = |variant: &Variant| Some(newness(variant.target)) < newest && !variant.cost.is_scattered();
+    let newer = candidates.clone().filter(|(_, variant)| Some(newness(variant.target)) == newest);
+    let alone = newer.into_iter().all(|(_, variant)| variant.threads <= OF_ONE_WARPGROUP);
     let predicted = candidates.filter_map(|(index, variant)| Some((index, variant, predict(variant)?)));
     // The first of the equal ones: a portfolio's widest comes first.
     let best = predicted.min_by_key(|(_, variant, said)| match is_old(variant) {
-        true => (said.cycles.saturating_mul(OF_OLDER_CODE.0) / OF_OLDER_CODE.1, true),
-        false => (said.cycles, false),
+        true => (!alone, said.cycles.saturating_mul(OF_OLDER_CODE.0) / OF_OLDER_CODE.1, true),
+        false => (false, said.cycles, false),
     });
     best.map(|(index, variant, said)| Picked::of(index, variant, &said))
 }
@@ -311,6 +315,7 @@ mod tests {
         }
         static OLD: Variant = variant("sm_80", &[]);
         static NEW: Variant = variant("sm_90a", &[]);
+        static WIDE: Variant = Variant { threads: 384, ..variant("sm_90a", &[]) };
         static COPYING: Variant = variant("sm_90a", &[Relaid { tensor: 0, last: 0 }]);
         // A variant and what the model says of it; position of what is picked.
         let picked = |said: &[(&'static Variant, Option<u64>)]| {
@@ -323,6 +328,7 @@ mod tests {
         };
         assert_eq!(picked(&[(&OLD, Some(14)), (&NEW, Some(20))]), Some(1), "the newest, unless much slower");
         assert_eq!(picked(&[(&OLD, Some(13)), (&NEW, Some(20))]), Some(0));
+        assert_eq!(picked(&[(&OLD, Some(1)), (&NEW, Some(30)), (&WIDE, Some(20))]), Some(2), "two warpgroups multiply");
         assert_eq!(picked(&[(&OLD, Some(10)), (&COPYING, Some(20))]), Some(0));
         assert_eq!(picked(&[(&OLD, Some(30)), (&COPYING, Some(20))]), Some(1));
         assert_eq!(picked(&[(&OLD, Some(30)), (&COPYING, None)]), Some(0), "a copy that cannot be made");
