@@ -108,17 +108,6 @@ impl Emitter<'_> {
 
     /// From what this thread keeps, as far as rows are kept.
     pub fn load_kept(&mut self, target: VarId, source: &Access, kept: &Kept) {
-        if let Kept::Early { shared, layout } = kept {
-            let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
-            let x = &self.program.var(target).name;
-            return self.out.line(match self.part {
-                Some(TilePart::Panel(registers)) => {
-                    format!("early_cols_of_panel<{layout}, {registers}>({x}, panel, {slice});")
-                }
-                _ => format!("early_cols<{layout}>({x}, {slice});"),
-            });
-        }
-        let AccessForm::Contiguous { cols, .. } = source.form else { return };
         let (id, surely) = match kept {
             Kept::Rows { tile, surely } => (*tile, *surely),
             Kept::Slot { stream, layout, slot } => {
@@ -128,8 +117,18 @@ impl Emitter<'_> {
             Kept::Slice { name, shared, layout } => return self.load_slice(target, name, *shared, *layout),
             Kept::Held { name, layout } => return self.load_held_slice(target, name, *layout),
             Kept::Row { .. } => return self.load_row(target, kept),
-            Kept::Early { .. } => return,
+            Kept::Early { shared, layout } => {
+                let (layout, slice) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
+                let x = &self.program.var(target).name;
+                return self.out.line(match self.part {
+                    Some(TilePart::Panel(registers)) => {
+                        format!("early_cols_of_panel<{layout}, {registers}>({x}, panel, {slice});")
+                    }
+                    _ => format!("early_cols<{layout}>({x}, {slice});"),
+                });
+            }
         };
+        let AccessForm::Contiguous { cols, .. } = source.form else { return };
         let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
         let at = self.kept_column(&self.start(cols));
         let block = self.kept_block(tile, &at);
@@ -163,13 +162,11 @@ impl Emitter<'_> {
     }
 
     pub fn keep(&mut self, kept: &Kept, source: &Access) {
-        if let Kept::Early { shared, layout } = kept {
-            return self.fetch_early(source, *shared, *layout);
-        }
-        let AccessForm::Contiguous { rows, cols } = source.form else { return };
         let (layout, block, once) = match kept {
             Kept::Rows { tile, .. } => {
-                let Some(tile) = self.program.kept(*tile) else { return };
+                let (Some(tile), AccessForm::Contiguous { cols, .. }) = (self.program.kept(*tile), source.form) else {
+                    return;
+                };
                 let block = self.kept_block(tile, &self.kept_column(&self.start(cols)));
                 (tile.layout, block, tile.once.then(String::new))
             }
@@ -181,8 +178,9 @@ impl Emitter<'_> {
             Kept::Row { .. } => return self.keep_row(kept, source),
             // Registers are filled from what threads keep together.
             Kept::Held { .. } => return,
-            Kept::Early { .. } => return,
+            Kept::Early { shared, layout } => return self.fetch_early(source, *shared, *layout),
         };
+        let AccessForm::Contiguous { rows, cols } = source.form else { return };
         if self.keep_skewed(layout, &block, source) {
             return;
         }

@@ -9,7 +9,8 @@
 //! ```
 //! A warpgroup's thread has two of each eight columns, and loads them from global memory by as many instructions, while no product runs:
 //! on an H100, 128 x 256 tiles took 1300 to 2700 cycles for that, of 10 500 for six steps and all. From shared memory it takes a quarter of the
-//! instructions, of values that came while the tensor cores were busy. Of rows it has two in 64, which neighbouring steps of a loop find in L1.
+//! instructions, of values that came while the tensor cores were busy. Of rows it has two in 64, and loads them where they are wanted:
+//! before each of 32 groups of 32 terms, 1024 x 2048 takes 26.4 µs, and 24.4 after it.
 
 use crate::lower::names::Names;
 use crate::nest::{Int, Nest};

@@ -10,8 +10,8 @@ use crate::schedule::Schedule;
 
 /// What a loop around sums makes of each, with what it loads for that along their rows or columns, while no product runs: a thread has two rows, and
 /// many columns. Measured on an H100, 1024 x 2048 by 32 groups of 32 terms, each scaled by a number a column: a group takes 2500 cycles by tiles of
-/// 128 x 128, and 1300 by 144 x 128 the other way round. Where columns come while products run, 192 x 3072 by 64 such groups takes 36.9 µs by 128 x
-/// 80, and 38.2 by 96 x 128 the other way round.
+/// 128 x 128, and 1300 by 144 x 128 the other way round. Where columns come while products run, 192 x 3072 by 64 such groups takes 34.4 µs by 64 x 128,
+/// and 35.7 by 96 x 128 the other way round.
 pub fn sums(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) -> Vec<StepCost> {
     const WAIT: u32 = 600;
     const CYCLES_OF_A_COLUMN: u32 = 45;
