@@ -19,11 +19,13 @@ use crate::plan::{Arg, Fetch, GridAxis, Growing, KernelDef, Precomputed, Split, 
 const fn copied_pieces(alignment: u32) -> u64 {
     if alignment < 4 { 2 } else { 1 }
 }
-/// Cycles, as fractions, that a warpgroup's threads take for each element that comes by itself, and that those of all blocks of a
-/// multiprocessor do. Measured on an H200 by a 7 × 7 convolution of 3 channels to 64, 142 steps of 128 × 64 elements for each multiprocessor:
-/// 420 µs by one warpgroup, 238 by those of three blocks.
-const SCATTERED_ELEMENT: (u64, u64) = (3, 5);
-const SCATTERED_ELEMENTS: (u64, u64) = (1, 3);
+/// Cycles, as fractions, that a multiprocessor takes for each element that comes by itself, where the threads of one warpgroup copy, of two, and of
+/// three or more. Measured on an H200 by a 7 × 7 convolution of 3 channels to 64, 142 steps of 128 × 64 elements for each multiprocessor: 420 µs by
+/// one warpgroup, 238 by those of three blocks; and by a product whose left operand is `f[i - k]`, 128 × 32 elements a step, in two blocks of a
+/// warpgroup: 4096 x 1536 x 512 takes 57.7 µs, 48 steps, and 1024 x 2048 x 1024 40.8, 32 steps.
+const SCATTERED_ELEMENTS: [(u64, u64); 3] = [(3, 5), (1, 2), (1, 3)];
+/// Threads of a warpgroup, as which those go that do nothing but copy.
+const WARPGROUP: u32 = 128;
 /// What the driver takes of a multiprocessor's shared memory for each block.
 const SHARED_OF_A_BLOCK: u32 = 1024;
 /// What blocks that fetch for each other take longer to begin and to end, in cycles. Measured on an H200: 2048³, 8192 x 1024 x 1024 and 4096³ take
@@ -336,7 +338,7 @@ fn uncovered(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &
         return 0;
     }
     let each = tile_count(variant, sizes).div_ceil(u64::from(capacity.multiprocessors));
-    let latency = unit_of(variant, sizes, 1, false, alignments).latency;
+    let latency = unit_of(variant, sizes, 1, resident, false, alignments).latency;
     each.div_ceil(resident).saturating_mul(latency) / (resident * resident)
 }
 
@@ -370,7 +372,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         |cycles: u64| if weighted { cycles.saturating_mul(BESIDE_WEIGHTS.0) / BESIDE_WEIGHTS.1 } else { cycles };
     for (units, parts) in [(whole, 1), (cut, parts)] {
         let each = units.div_ceil(multiprocessors);
-        let unit = unit_of(variant, sizes, parts, each <= resident, alignments);
+        let unit = unit_of(variant, sizes, parts, resident.min(each), each <= resident, alignments);
         latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(slowed(unit.latency)));
         work = work.saturating_add(each.saturating_mul(slowed(unit.work)));
     }
@@ -440,7 +442,7 @@ fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
 }
 
 /// `alone`: no multiprocessor has another one after those that it holds at a time.
-fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alone: bool, alignments: &Alignments) -> Unit {
+fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, resident: u64, alone: bool, alignments: &Alignments) -> Unit {
     // Loops are what is cut; what stands outside of them every part does.
     let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
     let of_steps = |each: u64, over: &[GridAxis]| {
@@ -465,6 +467,12 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alone: bool, alignments
         latency = latency.saturating_sub(spared);
         work = work.saturating_sub(spared);
     }
+    let threads = if variant.persistent { WARPGROUP } else { variant.threads };
+    let warpgroups = u64::from(threads / WARPGROUP);
+    let scattered = |element: u32, bytes: u32, warpgroups: u64| {
+        let (cycles, elements) = SCATTERED_ELEMENTS[warpgroups.clamp(1, 3) as usize - 1];
+        u64::from(bytes / element) * cycles / elements
+    };
     // Copying threads run beside the products. What comes with an operand that TMA cannot fetch is theirs to copy too.
     let rows = |fetch: &&Fetch| fetch.scattered == 0;
     let by_tma = variant.cost.fetches.iter().filter(rows).all(|fetch| alignments.get(fetch.tensor) >= TMA_ALIGNMENT);
@@ -472,13 +480,12 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, alone: bool, alignments
         let each = match (fetch.scattered, alignments.get(fetch.tensor)) {
             (0, _) if by_tma => 0,
             (0, alignment) => u64::from(fetch.bytes / alignment) / copied_pieces(alignment),
-            (element, _) => u64::from(fetch.bytes / element) * SCATTERED_ELEMENT.0 / SCATTERED_ELEMENT.1,
+            (element, _) => scattered(element, fetch.bytes, warpgroups),
         };
         copying.saturating_add(of_steps(each, fetch.over))
     });
     let scattered = variant.cost.fetches.iter().filter(|fetch| fetch.scattered > 0).fold(0u64, |all, fetch| {
-        let each = u64::from(fetch.bytes / fetch.scattered) * SCATTERED_ELEMENTS.0 / SCATTERED_ELEMENTS.1;
-        all.saturating_add(of_steps(each, fetch.over))
+        all.saturating_add(of_steps(scattered(fetch.scattered, fetch.bytes, warpgroups * resident), fetch.over))
     });
     // Their way from L2, where rows that are not whole lines make it longer than the compiler knew.
     let arriving = variant.cost.fetches.iter().fold(0u64, |arriving, fetch| {

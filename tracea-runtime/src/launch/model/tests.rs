@@ -328,7 +328,7 @@ fn threads_copy_what_comes_with_an_operand_that_tma_cannot_fetch() {
         });
         let mut all = Tensors::new();
         tensors.iter().for_each(|tensor| all.push(tensor));
-        unit_of(&WIDE, &Sizes::of(&[4096; 3]), 1, false, &Alignments::of(&all)).latency
+        unit_of(&WIDE, &Sizes::of(&[4096; 3]), 1, 1, false, &Alignments::of(&all)).latency
     };
     let [neither, wider, both] = [[4096, 4096], [4096, 4100], [4100, 4100]].map(one_lies);
     assert!(wider - neither > (both - neither) * 3 / 4, "{neither} {wider} {both}");
@@ -350,7 +350,7 @@ fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
     let mut all = Tensors::new();
     [0; 2].iter().for_each(|_| all.push(&tensor));
     let alignments = Alignments::of(&all);
-    let of = |rows, alone| unit_of(&NARROW, &Sizes::of(&[rows, 6144, 4096]), 1, alone, &alignments).latency;
+    let of = |rows, alone| unit_of(&NARROW, &Sizes::of(&[rows, 6144, 4096]), 1, 1, alone, &alignments).latency;
     assert!(of(192, true) > of(256, true) * 6 / 5, "{} {}", of(192, true), of(256, true));
     assert_eq!(of(192, false), of(256, false), "of many waves it is one block's in the last");
     assert_eq!(of(96, true), of(128, true), "of one row of tiles none lies beside another");
@@ -441,6 +441,8 @@ fn elements_that_come_by_themselves_take_as_long_however_they_lie() {
         "the other operand's rows are copied beside them"
     );
     assert!(3 * cycles(&scattered(3), 4096) < 2 * cycles(&scattered(1), 4096), "more threads copy more");
+    let multiplying = |threads| cycles(&Variant { persistent: false, threads, ..scattered(1) }, 4096);
+    assert!(4 * multiplying(384) < 3 * multiplying(256), "a third of a cycle for an element, and half of one");
     assert_eq!(cycles(&scattered(4), 4096), cycles(&scattered(8), 4096), "as fast as a multiprocessor issues");
 }
 
@@ -493,7 +495,7 @@ fn warps_without_columns_of_the_last_step_leave_it_out() {
     };
     const SKEWED: Variant = Variant { skewed: &[0, 1], ..ROWS };
     let work = |variant: &Variant, columns| {
-        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, false, &Alignments::of(&Tensors::new())).work
+        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, 1, false, &Alignments::of(&Tensors::new())).work
     };
     // 256 threads have the first vectors of 2048 columns.
     assert_eq!([4096, 4096 + 1024, 4096 + 2048, 8192].map(|columns| work(&SKEWED, columns)), [600, 900, 1200, 1200]);
