@@ -1,5 +1,5 @@
-//! Operands that are contiguous along no axis of their product: images with channels first, and products for each of the channels that come
-//! last.
+//! Operands and results that are contiguous along no axis of their product: images with channels first, and products for each of the channels or
+//! heads that come last.
 
 use crate::case::{Outcome, Sizes, Subject};
 use crate::expected::{Array, Expected, sum};
@@ -39,6 +39,23 @@ pub fn product_by_channels<N: Dim, M: Dim, C: Dim>(
             acc += dot(a[(i, k, c)], b[(j, k, c)].t());
         });
         y[(i, j, c)] = acc.to();
+    });
+}
+
+/// Attention's scores before the softmax, as a bias of each head is laid out.
+#[kernel]
+pub fn scores_of_heads<S: Dim, T: Dim, H: Dim, D: Dim>(
+    q: &Tensor<f16, (S, H, D)>,
+    k: &Tensor<f16, (T, H, D)>,
+    y: &mut Tensor<f32, (S, T, H)>,
+    scale: f32,
+) {
+    tile!(for (h, i, j) in (each(H), S, T) {
+        let mut acc = zeros::<f32>((i, j));
+        tile!(for d in D {
+            acc += dot(q[(i, h, d)], k[(j, h, d)].t());
+        });
+        y[(i, j, h)] = acc * scale;
     });
 }
 
@@ -85,6 +102,19 @@ fn reference_by_channels(a: &Array, b: &Array) -> Vec<Expected> {
     y
 }
 
+fn reference_of_heads(q: &Array, k: &Array, scale: f64) -> Vec<Expected> {
+    let ([queries, heads, terms], [keys, _, _]) = (q.shape(), k.shape());
+    let mut y = Vec::new();
+    for i in 0..queries {
+        for j in 0..keys {
+            for h in 0..heads {
+                y.push(sum((0..terms).map(|d| q.at(&[i, h, d]) * k.at(&[j, h, d]) * scale), 0.0));
+            }
+        }
+    }
+    y
+}
+
 /// Images, channels, height, width, filters, window, stride, padding.
 const IMAGES: Sizes = Sizes {
     fixed: &[
@@ -103,6 +133,12 @@ const IMAGES: Sizes = Sizes {
 const EDGES: Sizes = Sizes {
     fixed: &[&[0, 3, 4], &[3, 0, 4], &[1, 1, 1], &[17, 19, 3], &[70, 67, 9], &[64, 128, 8], &[33, 65, 2]],
     random: &[1..=70, 1..=70, 1..=12],
+};
+
+/// Queries, keys, heads, terms.
+const HEADS: Sizes = Sizes {
+    fixed: &[&[0, 3, 4, 8], &[3, 5, 2, 0], &[1, 1, 1, 1], &[17, 19, 3, 40], &[70, 130, 6, 64], &[128, 64, 8, 32]],
+    random: &[1..=140, 1..=140, 1..=9, 1..=70],
 };
 
 pub fn subjects() -> Vec<Subject> {
@@ -131,5 +167,13 @@ pub fn subjects() -> Vec<Subject> {
         visit(product_by_channels(&*a.view()?, &*b.view()?, &mut *y.view_mut()?))?;
         Outcome::new(y, move || reference_by_channels(&a_values, &b_values))
     });
-    vec![channels_first, product_by_channels]
+    let scores_of_heads = Subject::new("scores_of_heads", HEADS, |setting, visit| {
+        let [queries, keys, heads, terms] = setting.sizes()?;
+        let (q, q_values) = setting.input::<f16, _>((queries, heads, terms))?;
+        let (k, k_values) = setting.input::<f16, _>((keys, heads, terms))?;
+        let mut y = setting.output::<f32, _>((queries, keys, heads))?;
+        visit(scores_of_heads(&*q.view()?, &*k.view()?, &mut *y.view_mut()?, 0.125))?;
+        Outcome::new(y, move || reference_of_heads(&q_values, &k_values, 0.125))
+    });
+    vec![channels_first, product_by_channels, scores_of_heads]
 }

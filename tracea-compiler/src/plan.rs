@@ -249,6 +249,8 @@ pub enum Arg {
 pub struct Relaid {
     pub tensor: usize,
     pub last: usize,
+    /// A result: the kernel writes it so, and the launch lays it out as it is afterwards.
+    pub written: bool,
 }
 
 /// Rows along a flat axis that TMA's im2col mode reads from a tensor: the row of coordinates (n, p, q) lies at

@@ -4,7 +4,7 @@
 //                     b0 b1 b2                          a1 b1  0  0
 //                                                       a2 b2  0  0
 //
-// rows of whole chunks of 16 bytes, the last of each filled up with zeros. One launch copies several tensors of as many such
+// rows of a copy are whole chunks of 16 bytes, the last of each filled up with zeros; results' are as long as they are. One launch copies several tensors of as many such
 // planes as they have. Each block turns one square of a plane, by way of shared memory, so that warps read and write 32
 // neighbouring elements.
 #pragma once
@@ -24,6 +24,7 @@ struct Transposed {
     int rows, columns;     // of a source's plane
     int pitch;             // from one row of the target to the next, in elements
     int element_bytes;
+    int filled;  // of a target's row
     FastDiv across, down;  // squares along a plane's columns, and along its rows
     OuterAxes planes;
 };
@@ -41,7 +42,7 @@ static_assert(sizeof(Transposition) == 680, "as the launch lays it out");
 // different banks both ways.
 template <class T, int THREADS>
 __device__ __forceinline__ void transpose_square(const Transposed& tensor, unsigned* shared, int plane, int row0, int column0) {
-    constexpr int SIDE = Transposed::side, STEP = THREADS / SIDE, CHUNK = 16 / static_cast<int>(sizeof(T));
+    constexpr int SIDE = Transposed::side, STEP = THREADS / SIDE;
     constexpr int PITCH = SIDE + 4 / static_cast<int>(sizeof(T));
     T* const square = reinterpret_cast<T*>(shared);
     const int along = static_cast<int>(threadIdx.x) % SIDE, first = static_cast<int>(threadIdx.x) / SIDE;
@@ -57,12 +58,11 @@ __device__ __forceinline__ void transpose_square(const Transposed& tensor, unsig
     for (int i = 0; i < SIDE / STEP; ++i) square[(first + i * STEP) * PITCH + along] = elements[i];
     __syncthreads();
 
-    const int whole_chunks = (tensor.rows + CHUNK - 1) / CHUNK * CHUNK;
     T* const target = reinterpret_cast<T*>(tensor.target) + static_cast<long long>(plane) * tensor.columns * tensor.pitch;
 #pragma unroll
     for (int i = 0; i < SIDE / STEP; ++i) {
         const int row = row0 + along, column = column0 + first + i * STEP;
-        if (row < whole_chunks && column < tensor.columns) {
+        if (row < tensor.filled && column < tensor.columns) {
             target[static_cast<long long>(column) * tensor.pitch + row] = square[along * PITCH + first + i * STEP];
         }
     }

@@ -190,6 +190,7 @@ impl<'a> Checker<'a> {
                         mutable: tensor.mutable,
                         position,
                         precomputed: false,
+                        turned: false,
                     });
                     self.scopes.declare_argument(&param.name, Term::Tensor(id));
                 }

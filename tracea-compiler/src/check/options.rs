@@ -7,8 +7,8 @@ use crate::nest::{AxisKind, Nest};
 use std::collections::BTreeSet;
 
 const TARGETS: [&str; 2] = ["sm_80", "sm_90a"];
-const OPTIONS: [&str; 9] =
-    ["stages", "warps", "consumers", "pingpong", "swapped", "cluster", "raster", "resident", "precomputed"];
+const OPTIONS: [&str; 10] =
+    ["stages", "warps", "consumers", "pingpong", "swapped", "cluster", "raster", "resident", "precomputed", "turned"];
 
 pub fn check_options(kernel: &Kernel, nests: &[Nest], failure: &mut Failure) {
     let names = |wanted: fn(AxisKind) -> bool| -> BTreeSet<&str> {

@@ -24,7 +24,8 @@ impl Emitter<'_> {
             let tensor = &self.nest.tensors[relaid.tensor];
             let dims: Vec<&str> = tensor.dims.iter().map(|dim| self.program.names.dims[dim.index()].as_str()).collect();
             let name = &self.program.names.tensors[relaid.tensor];
-            self.out.line(format!("// {name}: ({}), a copy that the launch makes", dims.join(", ")));
+            let when = if relaid.written { "turns when this is done" } else { "makes" };
+            self.out.line(format!("// {name}: ({}), a copy that the launch {when}", dims.join(", ")));
         }
     }
 

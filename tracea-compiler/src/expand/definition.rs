@@ -201,9 +201,9 @@ fn variant(variant: &Variant) -> TokenStream {
         let (tensor, elements) = (number(*tensor), launch_number(elements));
         quote! { #plan::Columns { tensor: #tensor, number: #elements } }
     });
-    let relaid = variant.relaid.iter().map(|Relaid { tensor, last }| {
+    let relaid = variant.relaid.iter().map(|Relaid { tensor, last, written }| {
         let (tensor, last) = (number(*tensor), number(*last));
-        quote! { #plan::Relaid { tensor: #tensor, last: #last } }
+        quote! { #plan::Relaid { tensor: #tensor, last: #last, written: #written } }
     });
     let joined = variant.joined.iter().map(|Joined { tensor, axes }| {
         let (tensor, axes) = (number(*tensor), number(*axes));

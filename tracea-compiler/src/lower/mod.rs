@@ -123,6 +123,8 @@ pub fn lower_pinned(nest: &Nest, target: &'static Target, spec: &ScheduleSpec) -
     let swapped = schedule::is_swapped(target, spec)?;
     let parts = if schedule::is_precomputed(spec)? { Some(precomputed::wanted(nest)?) } else { None };
     let nest = parts.as_ref().map_or(nest, |parts| &parts.nest);
+    let turned = if schedule::is_turned(target, spec)? { Some(relaid::wanted(nest)?) } else { None };
+    let nest = turned.as_ref().unwrap_or(nest);
     let flat = flat_sums::axis_name(nest).filter(|name| spec.options.iter().any(|option| option.name == *name));
     let flat = flat.and_then(|_| flat_sums::flattened(nest));
     let nest = flat.as_ref().unwrap_or(nest);

@@ -2,7 +2,7 @@
 
 use super::analysis::{DotFact, Facts, OperandSource, operand_only};
 use super::precomputed::precomputed;
-use super::relaid::Laid;
+use super::relaid::{Laid, with_turned_results};
 use super::{Lowered, flat_sums, lower, single, skew, swapped, whole_rows};
 use crate::nest::Nest;
 use crate::program::{Domain, Program, Stmt, Units, pressure};
@@ -42,6 +42,11 @@ pub fn lower_portfolio(nest: &Nest, target: &'static Target) -> Result<Vec<Lower
     let numbers = single::as_numbers(nest);
     let nest = numbers.as_ref().unwrap_or(nest);
     let mut portfolio = schedules_of(nest, target)?;
+    if target.pipeline == Pipeline::WarpRoles
+        && let Some(turned) = with_turned_results(nest)
+    {
+        portfolio.extend(schedules_of(&turned, target)?);
+    }
     if let Some(parts) = precomputed(nest) {
         // Where nothing may be copied, an older target's code serves.
         if target.pipeline == Pipeline::WarpRoles {
@@ -324,14 +329,15 @@ fn with_pairs_of_rows(laid: &Laid, facts: &Facts, narrow: Lowered) -> impl Itera
     std::iter::once(narrow).chain(pairs)
 }
 
-/// Square tiles, where operands come by rows and a thread has registers for what comes of its share. Measured on an H100: 3000³ takes 81.2 µs by
-/// these and 88.0 by others, 6008 x 3000 x 4008 210.7 and 215.6.
+/// Square tiles, where operands come and results leave by rows, and a thread has registers for what comes of its share. Measured on an H100: 3000³
+/// takes 81.2 µs by these and 88.0 by others, 6008 x 3000 x 4008 210.7 and 215.6.
 fn by_square_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
     schedule::variants::by_square_tiles(&laid.nest, facts, schedule).into_iter().find_map(|square| {
         schedule::check(&laid.nest, facts, &square).ok()?;
         let program = lower(laid, facts, &square).ok()?;
         let fits = program.shared_bytes <= square.target.shared_limit && has_registers_for(&square, &program);
-        (comes_by_rows(&program) && fits).then(|| Lowered::of(laid, facts, square, program))
+        let by_rows = comes_by_rows(&program) && leaves_by_panels(&program.body);
+        (by_rows && fits).then(|| Lowered::of(laid, facts, square, program))
     })
 }
 
@@ -349,6 +355,11 @@ fn by_three_warpgroups(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Optio
 /// Whether all that comes are rows of operands.
 fn comes_by_rows(program: &Program) -> bool {
     program.windows.is_empty() && !takes_in_panels(program)
+}
+
+/// Whether results leave by rows, rather than element by element.
+fn leaves_by_panels(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| matches!(stmt, Stmt::Panels { .. }) || stmt.bodies().into_iter().any(leaves_by_panels))
 }
 
 /// Whether a result takes tiles in that pass by a ring: so much to do beside products that few of these wait for L2.

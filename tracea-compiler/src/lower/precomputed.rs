@@ -115,6 +115,7 @@ impl Precomputed {
             mutable: false,
             position: self.nest.tensors.len() + self.nest.scalars.len(),
             precomputed: true,
+            turned: false,
         };
         let index: Vec<Int> = axes.iter().flat_map(|axis| coordinates(&self.nest, *axis)).collect();
         let alone = alone(&self.nest, &operand, &tensor, &index);

@@ -8,12 +8,21 @@
 //!   right one is copied.
 //! - Of any type, what is contiguous neither along the sum nor along the tile's other axis has no vectors: it would come element by
 //!   element, and a window's elements as often as it has taps.
+//!
+//! A result that is contiguous along neither axis of its tiles leaves element by element. The launch turns it afterwards where the kernel writes it
+//! so too:
+//!
+//! ```text
+//! y: (M, N, C)      for each c: y[(i, j, c)] = acc         becomes      y: (M, C, N)      y[(i, c, j)] = acc
+//! ```
 
 use super::analysis::{DotFact, Facts, OperandSource, mentions, operand_only};
 use super::columns;
-use crate::nest::{AxisId, Dtype, Extent, Int, Nest, Op, TensorId, ValueId};
+use crate::nest::{AxisId, Block, Dtype, Extent, Int, Nest, Op, Stmt, Tensor, TensorId, ValueId};
 use crate::plan::Relaid;
+use crate::schedule::ScheduleError;
 use crate::schedule::target::{Pipeline, Target};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A nest as a target's code sees it.
@@ -31,13 +40,20 @@ impl Laid {
             Pipeline::CommitGroups => Vec::new(),
             Pipeline::WarpRoles => relaid(&nest),
         };
-        for Relaid { tensor, last } in &relaid {
+        for Relaid { tensor, last, .. } in &relaid {
             let tensor = TensorId(*tensor as u32);
             nest.tensors[tensor.index()].dims[*last..].rotate_left(1);
             // A tile's own axes stay: which of them comes first says nothing of memory.
             for value in &mut nest.values {
                 if let Op::Load { tensor: loaded, index } = &mut value.op
                     && *loaded == tensor
+                {
+                    index[*last..].rotate_left(1);
+                }
+            }
+            for stmt in &mut nest.body.stmts {
+                if let Stmt::Store { tensor: stored, index, .. } = stmt
+                    && *stored == tensor
                 {
                     index[*last..].rotate_left(1);
                 }
@@ -60,10 +76,67 @@ fn relaid(nest: &Nest) -> Vec<Relaid> {
         };
         let known = relaid.iter().any(|known| known.tensor == tensor.index());
         if !known && !nest.tensor(*tensor).mutable && loads(nest, &facts, *tensor).all(|load| alike(&load)) {
-            relaid.push(Relaid { tensor: tensor.index(), last: *last });
+            relaid.push(Relaid { tensor: tensor.index(), last: *last, written: false });
         }
     }
+    let turned = nest.tensors.iter().enumerate().filter(|(_, tensor)| tensor.turned);
+    let last_but_one = |tensor: &Tensor| tensor.dims.len().saturating_sub(2);
+    relaid.extend(turned.map(|(at, tensor)| Relaid { tensor: at, last: last_but_one(tensor), written: true }));
     relaid
+}
+
+/// The nest whose results the launch turns, where products have any that leave element by element.
+pub fn with_turned_results(nest: &Nest) -> Option<Nest> {
+    let results = turnable(nest);
+    let mut turned = nest.clone();
+    for tensor in &results {
+        turned.tensors[tensor.index()].turned = true;
+    }
+    (!results.is_empty()).then_some(turned)
+}
+
+/// The same, where a schedule asks for it.
+pub fn wanted(nest: &Nest) -> Result<Nest, ScheduleError> {
+    let none = || ScheduleError::about("turned", "no result here leaves element by element -- leave the option out");
+    with_turned_results(nest).ok_or_else(none)
+}
+
+/// Results that one store writes whole, after products, as tiles that would be contiguous with the last axis but one last: nothing of a copy is left
+/// unwritten.
+fn turnable(nest: &Nest) -> Vec<TensorId> {
+    let facts = Facts::of(nest);
+    let is_read = |wanted: TensorId| loads(nest, &facts, wanted).next().is_some();
+    let whole = |tensor: TensorId, index: &[Int]| {
+        let mut axes = BTreeSet::new();
+        index.iter().zip(&nest.tensor(tensor).dims).all(|(int, dim)| match int {
+            Int::Axis(axis) => nest.grid.contains(axis) && nest.runs_over(*axis, *dim) && axes.insert(*axis),
+            _ => false,
+        })
+    };
+    let stores = stores(&nest.body);
+    let results = nest.body.stmts.iter().filter_map(|stmt| match stmt {
+        Stmt::Store { tensor, index, value, .. } => Some((*tensor, &index[..], &nest.value(*value).ty.axes)),
+        _ => None,
+    });
+    let across = results.filter(|(tensor, index, axes)| match index {
+        [.., Int::Axis(turned), Int::Axis(last)] => {
+            let once = stores.iter().filter(|stored| *stored == tensor).count() == 1;
+            let tile = axes.len() == 2 && axes.contains(turned) && !axes.contains(last);
+            once && tile && !is_read(*tensor) && whole(*tensor, index)
+        }
+        _ => false,
+    });
+    if facts.dots.is_empty() { Vec::new() } else { across.map(|(tensor, ..)| tensor).collect() }
+}
+
+/// What is stored, as often as it is.
+fn stores(block: &Block) -> Vec<TensorId> {
+    let stores = block.stmts.iter().flat_map(|stmt| match stmt {
+        Stmt::Store { tensor, .. } => vec![*tensor],
+        Stmt::Loop(inner) => stores(&inner.body),
+        Stmt::Value(_) => Vec::new(),
+    });
+    stores.collect()
 }
 
 /// An operand of which an axis that is not the last one is its dot's sum's.
@@ -176,7 +249,7 @@ mod tests {
         let (nest, _) = testing::nest(product(quote!(dot(a[(i, k)].to::<tf32>(), b[(k, j)].to::<tf32>()))));
         let lowered = lower_portfolio(&nest, &SM_90A).expect("a portfolio").remove(0);
         let plan = launch_plan(&lowered, emit(&lowered.nest, &lowered.program));
-        assert_eq!(plan.relaid, [Relaid { tensor: 1, last: 0 }]);
+        assert_eq!(plan.relaid, [Relaid { tensor: 1, last: 0, written: false }]);
         let boxes = |wanted: usize| {
             plan.args.iter().find_map(|arg| match arg {
                 Arg::TensorMap { tensor, merged: 1, boxes, .. } if *tensor == wanted => Some(boxes.clone()),
@@ -254,6 +327,74 @@ mod tests {
         };
         assert_eq!(by_channels(quote!((i, k, c))), [named("a", &["N", "C", "M"])], "b has vectors across the sum");
         assert_eq!(by_channels(quote!((i, at[k], c))), [], "no axis of the tensor is the sum's");
+    }
+
+    /// `y` of sums for each channel.
+    fn by_channels(dims: TokenStream, stores: TokenStream) -> Nest {
+        let item = quote! {
+            fn f<M: Dim, N: Dim, K: Dim, C: Dim>(
+                a: &Tensor<f16, (C, M, K)>, b: &Tensor<f16, (C, N, K)>, y: &mut Tensor<f16, #dims>,
+            ) {
+                tile!(for (c, i, j) in (each(C), M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(c, i, k)], b[(c, j, k)].t()); });
+                    #stores
+                });
+            }
+        };
+        testing::nest(item).0
+    }
+
+    #[test]
+    fn results_that_leave_element_by_element_are_turned() {
+        let nest = by_channels(quote!((M, N, C)), quote!(y[(i, j, c)] = acc.to();));
+        let portfolio = lower_portfolio(&nest, &SM_90A).expect("a portfolio");
+        let (turned, as_they_lie): (Vec<_>, Vec<_>) =
+            portfolio.into_iter().partition(|lowered| lowered.program.schedule.contains(", turned = true"));
+        assert!(!turned.is_empty() && !as_they_lie.is_empty(), "the launch weighs one against the other");
+        assert!(as_they_lie.iter().all(|lowered| lowered.program.relaid.is_empty()));
+        let mut sent = 0;
+        for lowered in &turned {
+            let plan = launch_plan(lowered, emit(&lowered.nest, &lowered.program));
+            assert_eq!(plan.relaid, [Relaid { tensor: 2, last: 1, written: true }]);
+            assert!(plan.source.contains("// y: (M, C, N), a copy that the launch turns when this is done\n"));
+            sent += usize::from(plan.source.contains("tma_store("));
+        }
+        assert!(4 * sent > 3 * turned.len(), "but for tiles of less than a panel: {sent} of {}", turned.len());
+        let pinned = |options: TokenStream| {
+            let lowered = testing::lowered(quote! {
+                #[schedule(#options)]
+                fn f<M: Dim, N: Dim, K: Dim, C: Dim>(
+                    a: &Tensor<f16, (C, M, K)>, b: &Tensor<f16, (C, N, K)>, y: &mut Tensor<f16, (M, N, C)>,
+                ) {
+                    tile!(for (c, i, j) in (each(C), M, N) {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for k in K { acc += dot(a[(c, i, k)], b[(c, j, k)].t()); });
+                        y[(i, j, c)] = acc.to();
+                    });
+                }
+            });
+            lowered.map(|lowered| lowered.program.relaid.len()).map_err(|error| error.message)
+        };
+        assert_eq!(pinned(quote!(sm_90a, i = 128, j = 128, k = 64, consumers = 2, turned = true)), Ok(1));
+        let error = pinned(quote!(sm_80, i = 128, j = 128, k = 32, turned = true)).expect_err("no TMA");
+        assert!(error.contains("leave the option out"), "{error}");
+    }
+
+    #[test]
+    fn other_results_leave_as_they_lie() {
+        let stays = |dims, stores| assert!(with_turned_results(&by_channels(dims, stores)).is_none());
+        stays(quote!((C, M, N)), quote!(y[(c, i, j)] = acc.to();));
+        stays(quote!((C, N, M)), quote!(y[(c, j, i)] = acc.t().to();));
+        stays(quote!((M, C, N)), quote!(y[(i, c, j)] = acc.to();));
+        let part = quote!(y[(i, j, c + 1)] = acc.to(););
+        stays(quote!((M, N, C)), part);
+        let twice = quote!(y[(i, j, c)] = acc.to(); y[(i, j, c)] = (acc * 2.0).to(););
+        stays(quote!((M, N, C)), twice);
+        let onto = quote!(y[(i, j, c)] = (acc + y[(i, j, c)].to::<f32>()).to(););
+        stays(quote!((M, N, C)), onto);
+        let everywhere = quote!((M, N, C));
+        assert!(with_turned_results(&by_channels(everywhere, quote!(y[(i, j, c)] = acc.to();))).is_some());
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub struct Tensor {
     pub position: usize,
     /// No argument: the launch computes it first.
     pub precomputed: bool,
+    /// A result of which the kernel writes a copy, with the last axis but one last, that the launch lays out as this when it is done.
+    pub turned: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

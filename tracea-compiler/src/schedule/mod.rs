@@ -148,6 +148,9 @@ impl Schedule {
         if nest.tensors.iter().any(|tensor| tensor.precomputed) {
             parts.push("precomputed = true".into());
         }
+        if nest.tensors.iter().any(|tensor| tensor.turned) {
+            parts.push("turned = true".into());
+        }
         if let Some(axis) = self.cluster {
             parts.push(format!("cluster = {}", cluster::shape(facts, axis)));
         }
@@ -212,7 +215,7 @@ pub fn pinned(
             }
             // Which tiles blocks share depends on their sizes.
             "cluster" => {}
-            "swapped" | "precomputed" => {}
+            "swapped" | "precomputed" | "turned" => {}
             "pingpong" => schedule.pingpong = is_pingpong(target, option)?,
             "consumers" => schedule.warps = (4 * number(option, 1, 3)?, 1),
             "warps" => match option.values[..] {
@@ -265,8 +268,23 @@ fn is_pingpong(target: &Target, option: &ScheduleOption) -> Result<bool, Schedul
 
 /// Whether the schedule asks for operands that are computed first.
 pub fn is_precomputed(spec: &ScheduleSpec) -> Result<bool, ScheduleError> {
-    let Some(option) = spec.options.iter().find(|option| option.name == "precomputed") else { return Ok(false) };
-    option.flag.ok_or_else(|| ScheduleError::about("precomputed", "`precomputed` is true or false"))
+    flag(spec, "precomputed")
+}
+
+/// Whether the schedule asks for results that are turned when the kernel is done.
+pub fn is_turned(target: &Target, spec: &ScheduleSpec) -> Result<bool, ScheduleError> {
+    match (flag(spec, "turned")?, target.pipeline) {
+        (true, Pipeline::CommitGroups) => Err(ScheduleError::about(
+            "turned",
+            format!("results are turned where TMA writes them, and {} has none -- leave the option out", target.name),
+        )),
+        (turned, _) => Ok(turned),
+    }
+}
+
+fn flag(spec: &ScheduleSpec, name: &str) -> Result<bool, ScheduleError> {
+    let Some(option) = spec.options.iter().find(|option| option.name == name) else { return Ok(false) };
+    option.flag.ok_or_else(|| ScheduleError::about(name, format!("`{name}` is true or false")))
 }
 
 fn number(option: &ScheduleOption, least: u32, most: u32) -> Result<u32, ScheduleError> {

@@ -1019,8 +1019,8 @@ void test_realigned_copies() {
     test_realign<f16>("four tensors", {{{300, 67}, {67, 1}, 0}, {{7, 1030}, {1031, 1}, 1}, {{5000, 3}, {3, 1}, 2}, {{1, 1}, {1, 1}, 3}});
 }
 
-// The axis of the tensor that is the copy's last stands beside it.
-void test_transpose(const string& name, const vector<std::pair<Strided, int>>& tensors) {
+// The axis of the tensor that is the copy's last stands beside it. Rows are filled up to whole chunks, or have something of others' behind them.
+void test_transpose(const string& name, const vector<std::pair<Strided, int>>& tensors, bool filled_up = true) {
     constexpr int side = Transposed::side;
     Transposition all{};
     int blocks = 0;
@@ -1029,7 +1029,8 @@ void test_transpose(const string& name, const vector<std::pair<Strided, int>>& t
     for (const auto& [tensor, last] : tensors) {
         const vector<float> source = random_values<float>(tensor.end());
         const int rank = static_cast<int>(tensor.sizes.size());
-        const int rows = tensor.sizes[last], columns = tensor.sizes.back(), pitch = (rows + 3) / 4 * 4;
+        const int rows = tensor.sizes[last], columns = tensor.sizes.back(), pitch = filled_up ? (rows + 3) / 4 * 4 : rows + 1;
+        const int filled = filled_up ? pitch : rows;
         // Planes run over the other axes; one more stands for the last, which `outer_axes` leaves out.
         vector<int> sizes, strides;
         int planes = 1;
@@ -1045,7 +1046,7 @@ void test_transpose(const string& name, const vector<std::pair<Strided, int>>& t
         for (int plane = 0; plane < planes; ++plane) {
             int first = tensor.first, rest = plane;
             for (size_t axis = sizes.size() - 1; axis-- > 0; rest /= sizes[axis]) first += rest % sizes[axis] * strides[axis];
-            for (int row = 0; row < pitch; ++row) {
+            for (int row = 0; row < filled; ++row) {
                 for (int col = 0; col < columns; ++col) {
                     copy[(plane * columns + col) * pitch + row] = row < rows ? source[first + row * tensor.strides[last] + col] : 0.0f;
                 }
@@ -1057,7 +1058,7 @@ void test_transpose(const string& name, const vector<std::pair<Strided, int>>& t
         entry.row_stride = tensor.strides[last];
         entry.first_block = blocks;
         entry.rows = rows, entry.columns = columns, entry.pitch = pitch;
-        entry.element_bytes = sizeof(float);
+        entry.element_bytes = sizeof(float), entry.filled = filled;
         const int across = (columns + side - 1) / side, down = (rows + side - 1) / side;
         entry.across = divisor_of(across), entry.down = divisor_of(down);
         entry.planes = outer_axes(sizes, strides, 4);
@@ -1082,6 +1083,8 @@ void test_transposed_copies() {
         test_transpose("67 x 130" + name, {{{{67, 130}, {130, 1}, first}, 0}});
         test_transpose("rows with gaps" + name, {{{{200, 61}, {67, 1}, first}, 0}});
     }
+    test_transpose("67 x 130, with gaps between the copy's rows", {{{{67, 130}, {130, 1}, 1}, 0}}, false);
+    test_transpose("planes, with gaps between the copy's rows", {{{{5, 70, 3}, {210, 3, 1}, 1}, 1}}, false);
     test_transpose("one element", {{{{1, 1}, {1, 1}, 3}, 0}});
     test_transpose("one row", {{{{1, 1000}, {1000, 1}, 1}, 0}});
     test_transpose("one column", {{{{1000, 1}, {3, 1}, 1}, 0}});

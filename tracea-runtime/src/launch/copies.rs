@@ -1,10 +1,11 @@
 //! Operands that a launch copies first, since a kernel cannot fetch them as they lie, or computes first, since its blocks would each
-//! compute them again.
+//! compute them again; and results that it copies afterwards, since a kernel would write them element by element as they lie.
 //!
 //! ```text
 //! a (8191, 8191) of f16, rows of 16382 bytes ─realign──▶ the stream's room: rows of 16384 bytes, all sizes as they were ─TMA─▶ tiles
 //! b (k, n) of f32, which wgmma wants along k ─transpose▶ the stream's room: (n, k), rows at multiples of 16 bytes       ─TMA─▶ tiles
 //! w (n, k) of i32 ─a kernel of its own: (w − zero) as f16▶ the stream's room: an operand (n, k) that no argument is      ─TMA─▶ tiles
+//! tiles of y (m, n, c) for each c ─TMA─▶ the stream's room: (m, c, n)                                                   ─transpose▶ y
 //! ```
 //! A copy costs memory's bandwidth once; what it saves are a warpgroup's threads that would copy each tile through registers, or
 //! products by slower instructions.
@@ -61,6 +62,8 @@ pub(super) enum Way {
     Realigned,
     /// Such rows along another axis.
     Transposed,
+    /// The same, which the kernel writes: what it is a copy of comes of it afterwards.
+    TurnedBack,
     /// By a kernel of the operand's own.
     Computed,
 }
@@ -92,7 +95,10 @@ impl Copies {
         let operands = if variant.precomputed { operands } else { &[] };
         let computed =
             operands.iter().try_fold(Copies::none(), |all, operand| all.with_operand(operand, sizes, tensors));
-        let with = |all: Copies, &Relaid { tensor, last }: &Relaid| all.with(tensor, tensors.get(tensor)?, last);
+        let with = |all: Copies, &Relaid { tensor, last, written }: &Relaid| {
+            let raw = tensors.get(tensor)?;
+            if written { all.with_result(tensor, raw, last) } else { all.with(tensor, raw, last) }
+        };
         variant.relaid.iter().try_fold(computed?, with)
     }
 
@@ -139,6 +145,21 @@ impl Copies {
         self.beside(copied, bytes_of(raw))
     }
 
+    /// Of a result whose axes but the last two lie evenly behind each other.
+    fn with_result(self, tensor: usize, raw: &RawTensor, last: usize) -> Option<Copies> {
+        let (layout, dtype) = (raw.layout(), raw.dtype());
+        let (sizes, strides) = (layout.sizes(), layout.strides());
+        let is_even = |axis: usize| strides[axis] == strides[axis + 1] * sizes[axis + 1];
+        if last + 2 != layout.rank() || !(0..last).all(is_even) {
+            return None;
+        }
+        let copy = relaid(layout, last, dtype.bytes())?;
+        self.beside(
+            Copied { tensor, dtype, way: Way::TurnedBack, last, layout: copy, offset: self.bytes },
+            bytes_of(raw),
+        )
+    }
+
     fn with_operand(self, operand: &'static Precomputed, sizes: &Sizes, tensors: &Tensors<'_>) -> Option<Copies> {
         let KernelDef { tensors: defs, .. } = operand.kernel;
         let (def, others) = defs.split_last()?;
@@ -164,6 +185,11 @@ impl Copies {
 
     pub fn is_empty(&self) -> bool {
         self.count() == 0
+    }
+
+    /// Whether any is made before the kernel runs.
+    pub fn come_first(&self) -> bool {
+        self.iter().any(|copied| copied.way != Way::TurnedBack)
     }
 
     pub fn count(&self) -> usize {
@@ -199,7 +225,8 @@ impl Copies {
 
     /// What making them takes, in clock cycles.
     pub fn cycles(&self, multiprocessors: u32) -> u64 {
-        let copying = [Way::Realigned, Way::Transposed].into_iter().filter(|way| self.has_any(*way)).count();
+        let copying =
+            [Way::Realigned, Way::Transposed, Way::TurnedBack].into_iter().filter(|way| self.has_any(*way)).count();
         let launches = copying + self.by(Way::Computed).count();
         launches as u64 * LAUNCH + self.moved / (MOVED_BYTES * u64::from(multiprocessors))
     }
@@ -376,7 +403,7 @@ mod tests {
 
     /// Of a variant that reads `b` with its first axis last: tensors, strides and ways.
     fn relaid_copies(b: &RawTensor, a: &RawTensor) -> Option<Vec<(usize, Vec<usize>, Way)>> {
-        const RELAID: Variant = Variant { relaid: &[Relaid { tensor: 1, last: 0 }], ..VARIANT };
+        const RELAID: Variant = Variant { relaid: &[Relaid { tensor: 1, last: 0, written: false }], ..VARIANT };
         let mut list = Tensors::new();
         [a, b, b, b].into_iter().for_each(|tensor| list.push(tensor));
         let needed = Copies::needed(&RELAID, &[], &Sizes::of(&[]), &list)?;
@@ -405,6 +432,24 @@ mod tests {
         let even = dense(&[10, 64]);
         let large = tensor(Dtype::F32, 0x1000, &[1 << 14, (1 << 14) + 1], &[1 << 15, 1]);
         assert_eq!(relaid_copies(&large, &even), None, "more than there is room for");
+    }
+
+    #[test]
+    fn results_are_copied_back_where_they_lie_evenly() {
+        const TURNED: Variant = Variant { relaid: &[Relaid { tensor: 3, last: 1, written: true }], ..VARIANT };
+        let even = dense(&[10, 64]);
+        let copies = |strides: &[usize]| {
+            let mut list = Tensors::new();
+            let result = tensor(Dtype::F16, 0x1000, &[6, 30, 5], strides);
+            [&even, &even, &even, &result].into_iter().for_each(|tensor| list.push(tensor));
+            let copies = Copies::needed(&TURNED, &[], &Sizes::of(&[]), &list)?;
+            assert!(!copies.come_first() && copies.has_any(Way::TurnedBack));
+            copies.iter().next().map(|copied| copied.layout)
+        };
+        let copy = copies(&[150, 5, 1]).expect("a copy");
+        assert_eq!((copy.sizes(), copy.strides()), (&[6, 5, 30][..], &[160, 32, 1][..]), "rows of whole chunks");
+        assert_eq!(copies(&[180, 6, 1]), Some(copy), "columns that are others' lie between");
+        assert_eq!(copies(&[151, 5, 1]), None, "rows that are others' lie between");
     }
 
     #[test]

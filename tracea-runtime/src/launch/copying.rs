@@ -1,4 +1,4 @@
-//! The kernels that make a launch's copies: one launch for each way that there is among them.
+//! The kernels that make a launch's copies, before and after its own: one launch for each way that there is among them.
 
 use super::check::Tensors;
 use super::copies::{Copies, Way};
@@ -21,7 +21,10 @@ impl Copying {
     pub fn loaded(gpu: &Gpu, copies: &Copies) -> Result<Copying> {
         Ok(Copying {
             realign: if copies.has_any(Way::Realigned) { Some(REALIGN.loaded(gpu)?) } else { None },
-            transpose: if copies.has_any(Way::Transposed) { Some(TRANSPOSE.loaded(gpu)?) } else { None },
+            transpose: match [Way::Transposed, Way::TurnedBack].into_iter().any(|way| copies.has_any(way)) {
+                true => Some(TRANSPOSE.loaded(gpu)?),
+                false => None,
+            },
         })
     }
 
@@ -47,6 +50,24 @@ impl Copying {
             unsafe { by_table(kernel, stream, table, blocks)? };
         }
         Ok(())
+    }
+
+    /// Results from their copies, once the launch's kernel is enqueued.
+    ///
+    /// # Safety
+    ///
+    /// As [`Copying::enqueue`] asks.
+    pub unsafe fn enqueue_back(
+        self,
+        stream: &CudaStream,
+        copies: &Copies,
+        tensors: &Tensors<'_>,
+        room: &Room<'_>,
+    ) -> Result<()> {
+        let Some(kernel) = self.transpose else { return Ok(()) };
+        let (table, blocks) = transpose::entries_back(copies, tensors, room.address());
+        // SAFETY: the kernel takes this table, whose addresses are valid as the caller vouches.
+        unsafe { by_table(kernel, stream, table, blocks) }
     }
 }
 

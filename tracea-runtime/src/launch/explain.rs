@@ -115,13 +115,23 @@ impl Launch<'_> {
             let _ = writeln!(out, "  windows    {}", windows.join(", "));
         }
         if !plan.copies.is_empty() {
-            let copies: Vec<String> =
-                plan.copies.iter().map(|copied| self.print_copy(&copied, checks.instance)).collect();
+            let (after, first): (Vec<Copied>, Vec<Copied>) =
+                plan.copies.iter().partition(|copied| copied.way == Way::TurnedBack);
+            let named = [(first, "first, to rows that TMA can fetch"), (after, "afterwards, from rows that TMA wrote")];
+            let copies: Vec<String> = named
+                .iter()
+                .filter(|(copies, _)| !copies.is_empty())
+                .map(|(copies, when)| {
+                    let copies: Vec<String> =
+                        copies.iter().map(|copied| self.print_copy(copied, checks.instance)).collect();
+                    format!("{} {when}", copies.join(", "))
+                })
+                .collect();
             let moved = plan.copies.moved_bytes() as f64;
             let _ = writeln!(
                 out,
-                "  copies     {} first, to rows that TMA can fetch: {:.2} MiB over the bus, {:.4} ms at {:.2} TB/s",
-                copies.join(", "),
+                "  copies     {}: {:.2} MiB over the bus, {:.4} ms at {:.2} TB/s",
+                copies.join("; "),
                 moved / f64::from(1 << 20),
                 moved / gpu.bandwidth.max(1.0) * 1e3,
                 gpu.bandwidth / 1e12
@@ -159,7 +169,7 @@ impl Launch<'_> {
         let Some(def) = instance.tensor(self.kernel, copied.tensor) else { return String::new() };
         let dim = def.dims.get(copied.last).and_then(|dim| self.kernel.dims.get(*dim));
         match (copied.way, dim) {
-            (Way::Transposed, Some(dim)) => format!("{} (along {})", def.name, dim.name),
+            (Way::Transposed | Way::TurnedBack, Some(dim)) => format!("{} (along {})", def.name, dim.name),
             (Way::Computed, _) => format!("{} (computed)", def.name),
             _ => def.name.to_owned(),
         }

@@ -316,7 +316,7 @@ mod tests {
         static OLD: Variant = variant("sm_80", &[]);
         static NEW: Variant = variant("sm_90a", &[]);
         static WIDE: Variant = Variant { threads: 384, ..variant("sm_90a", &[]) };
-        static COPYING: Variant = variant("sm_90a", &[Relaid { tensor: 0, last: 0 }]);
+        static COPYING: Variant = variant("sm_90a", &[Relaid { tensor: 0, last: 0, written: false }]);
         // A variant and what the model says of it; position of what is picked.
         let picked = |said: &[(&'static Variant, Option<u64>)]| {
             let candidates = said.iter().map(|(variant, _)| *variant).enumerate();

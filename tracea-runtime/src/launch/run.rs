@@ -204,7 +204,7 @@ impl Launch<'_> {
         }
         let cooperative = shares.parts > 1 && variant.split.is_some_and(|split| split.shares > 0);
         // A cooperative launch begins when nothing else runs.
-        let early = !copies.is_empty() && variant.awaits && !cooperative;
+        let early = copies.come_first() && variant.awaits && !cooperative;
         let shared_bytes = shared_bytes(variant, &sizes, shares.parts);
         let grid = Grid { blocks, cluster, shared_bytes, cooperative, early };
         Ok(Plan {
@@ -285,6 +285,10 @@ impl Launch<'_> {
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.
         unsafe { loaded.enqueue(stream, plan.grid, &mut parameters.pointers())? };
+        if let Some(room) = &room {
+            // SAFETY: as for the copies before.
+            unsafe { copying.enqueue_back(stream, &plan.copies, &given, room)? };
+        }
         for other in self.other_streams(stream) {
             other.join(stream).doing("ordering two streams")?;
         }

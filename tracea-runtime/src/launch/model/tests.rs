@@ -580,7 +580,7 @@ fn fewer_bytes_at_a_time_are_sooner_written() {
 
 #[test]
 fn a_variant_that_reads_operands_laid_anew_pays_for_their_copies() {
-    const RELAID: Variant = Variant { relaid: &[Relaid { tensor: 1, last: 0 }], ..WIDE };
+    const RELAID: Variant = Variant { relaid: &[Relaid { tensor: 1, last: 0, written: false }], ..WIDE };
     let elements = |n: usize, k: usize| {
         let layout = Layout::contiguous(&[k, n]).unwrap();
         RawTensor::borrowing(Dtype::F32, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu())
