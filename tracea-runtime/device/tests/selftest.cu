@@ -1020,8 +1020,7 @@ void test_realigned_copies() {
 }
 
 // The axis of the tensor that is the copy's last stands beside it. Rows are filled up to whole chunks, or have something of others' behind them.
-void test_transpose(const string& name, const vector<std::pair<Strided, int>>& tensors, bool filled_up = true) {
-    constexpr int side = Transposed::side;
+void test_transpose(const string& name, const vector<std::pair<Strided, int>>& tensors, bool filled_up = true, int width_bits = 6) {
     Transposition all{};
     int blocks = 0;
     vector<vector<unsigned>> expected;
@@ -1058,8 +1057,9 @@ void test_transpose(const string& name, const vector<std::pair<Strided, int>>& t
         entry.row_stride = tensor.strides[last];
         entry.first_block = blocks;
         entry.rows = rows, entry.columns = columns, entry.pitch = pitch;
-        entry.element_bytes = sizeof(float), entry.filled = filled;
-        const int across = (columns + side - 1) / side, down = (rows + side - 1) / side;
+        entry.element_bytes = sizeof(float), entry.filled = filled, entry.width_bits = width_bits;
+        const int width = 1 << width_bits, height = Transposed::piece / width;
+        const int across = (columns + width - 1) / width, down = (rows + height - 1) / height;
         entry.across = divisor_of(across), entry.down = divisor_of(down);
         entry.planes = outer_axes(sizes, strides, 4);
         blocks += planes * across * down;
@@ -1085,6 +1085,10 @@ void test_transposed_copies() {
     }
     test_transpose("67 x 130, with gaps between the copy's rows", {{{{67, 130}, {130, 1}, 1}, 0}}, false);
     test_transpose("planes, with gaps between the copy's rows", {{{{5, 70, 3}, {210, 3, 1}, 1}, 1}}, false);
+    for (int width_bits = 3; width_bits <= 9; ++width_bits) {
+        test_transpose("pieces of 2^" + std::to_string(width_bits) + " columns", {{{{3, 70, 530}, {70 * 530, 530, 1}, 1}, 1}}, false, width_bits);
+        test_transpose("pieces of 2^" + std::to_string(width_bits) + " columns, filled up", {{{{530, 70}, {70, 1}, 1}, 0}}, true, width_bits);
+    }
     test_transpose("one element", {{{{1, 1}, {1, 1}, 3}, 0}});
     test_transpose("one row", {{{{1, 1000}, {1000, 1}, 1}, 0}});
     test_transpose("one column", {{{{1000, 1}, {3, 1}, 1}, 0}});

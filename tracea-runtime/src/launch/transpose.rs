@@ -10,8 +10,10 @@ use super::params::FastDiv;
 use crate::tensor::{Layout, RawTensor};
 
 const THREADS: u32 = 256;
-/// Rows and columns that a block turns.
+/// Elements that a block turns: so many rows and columns of them, or fewer of one and more of the other.
+const PIECE: usize = SIDE * SIDE;
 const SIDE: usize = 64;
+const LEAST_SIDE: usize = 8;
 
 pub(super) static TRANSPOSE: Builtin = Builtin::new("transpose", include_str!("../../device/transpose.cu"), THREADS);
 
@@ -28,6 +30,7 @@ struct Entry {
     pitch: u32,
     element_bytes: u32,
     filled: u32,
+    width_bits: u32,
     across: FastDiv,
     down: FastDiv,
     planes: OuterAxes,
@@ -41,16 +44,16 @@ pub(super) struct Entries {
     entries: [Entry; MOST_COPIES],
 }
 
-const _: () = assert!(size_of::<Entry>() == 168 && size_of::<Entries>() == 680, "as the header lays them out");
+const _: () = assert!(size_of::<Entry>() == 176 && size_of::<Entries>() == 712, "as the header lays them out");
 
 /// The table of operands' copies, and the blocks of the grid that covers it.
 pub(super) fn entries(copies: &Copies, tensors: &Tensors<'_>, room: u64) -> (Entries, u32) {
     Entries::of(copies.by(Way::Transposed).filter_map(|copied| {
         let raw = tensors.get(copied.tensor)?;
-        let (entry, squares) = Entry::of(raw, copied.last, &copied.layout);
+        let (entry, pieces) = Entry::of(raw, copied.last, &copied.layout);
         // The last chunk of a row is filled up.
         let filled = entry.rows.next_multiple_of(TMA_ALIGNMENT / entry.element_bytes);
-        Some((Entry { target: room + copied.offset, filled, ..entry }, squares))
+        Some((Entry { target: room + copied.offset, filled, ..entry }, pieces))
     }))
 }
 
@@ -60,18 +63,18 @@ pub(super) fn entries_back(copies: &Copies, tensors: &Tensors<'_>, room: u64) ->
         let raw = tensors.get(copied.tensor)?;
         let start = std::ptr::without_provenance_mut((room + copied.offset) as usize);
         let copy = RawTensor::borrowing(copied.dtype, copied.layout, start, raw.device().clone());
-        let (entry, squares) = Entry::of(&copy, copied.last, raw.layout());
-        Some((Entry { target: raw.device_address(), ..entry }, squares))
+        let (entry, pieces) = Entry::of(&copy, copied.last, raw.layout());
+        Some((Entry { target: raw.device_address(), ..entry }, pieces))
     }))
 }
 
 impl Entries {
-    /// Of copies and the squares that each is made of.
+    /// Of copies and the pieces that each is made of.
     fn of(copies: impl Iterator<Item = (Entry, u32)>) -> (Entries, u32) {
         let (mut all, mut blocks) = (Entries::default(), 0);
-        for ((entry, squares), slot) in copies.zip(&mut all.entries) {
+        for ((entry, pieces), slot) in copies.zip(&mut all.entries) {
             *slot = Entry { first_block: blocks, ..entry };
-            blocks += squares;
+            blocks += pieces;
             all.count += 1;
         }
         (all, blocks)
@@ -79,7 +82,7 @@ impl Entries {
 }
 
 impl Entry {
-    /// And the squares that it is made of. A copy's size is limited, so that what counts its parts fits 31 bits.
+    /// And the pieces that it is made of. A copy's size is limited, so that what counts its parts fits 31 bits.
     fn of(raw: &RawTensor, last: usize, copy: &Layout) -> (Entry, u32) {
         let layout = raw.layout();
         let contiguous = layout.rank().saturating_sub(1);
@@ -96,13 +99,15 @@ impl Entry {
         }
         let outer = (0..inner).filter(|at| *at != last).map(axis);
         let planes: usize = outer.clone().map(|(size, _)| size).product();
-        let (across, down) = (columns.div_ceil(SIDE), rows.div_ceil(SIDE));
+        let width = width(rows, columns);
+        let (across, down) = (columns.div_ceil(width), rows.div_ceil(PIECE / width));
         let entry = Entry {
             source: raw.device_address(),
             row_stride: row_stride as i64,
             rows: rows as u32,
             columns: columns as u32,
             filled: rows as u32,
+            width_bits: width.ilog2(),
             element_bytes: raw.dtype().bytes() as u32,
             pitch: copy.strides().iter().rev().nth(1).map_or(0, |pitch| *pitch as u32),
             across: FastDiv::new(across as u32),
@@ -112,6 +117,12 @@ impl Entry {
         };
         (entry, (planes * across * down) as u32)
     }
+}
+
+/// Columns of a piece of a plane.
+fn width(rows: usize, columns: usize) -> usize {
+    let side = |size: usize| size.next_power_of_two().clamp(LEAST_SIDE, SIDE);
+    if rows < columns { PIECE / side(rows) } else { side(columns) }
 }
 
 #[cfg(test)]
@@ -135,9 +146,10 @@ mod tests {
         let source = entry.source + entry.planes.offset(plane);
         let bytes = u64::from(entry.element_bytes);
         let target = entry.target + bytes * u64::from(plane) * u64::from(entry.columns) * u64::from(entry.pitch);
-        let side = SIDE as u32;
-        let rows = (down * side..(down + 1) * side).filter(|row| *row < entry.rows);
-        let columns = (across * side..(across + 1) * side).filter(|column| *column < entry.columns);
+        let width = 1 << entry.width_bits;
+        let height = PIECE as u32 / width;
+        let rows = (down * height..(down + 1) * height).filter(|row| *row < entry.rows);
+        let columns = (across * width..(across + 1) * width).filter(|column| *column < entry.columns);
         let from =
             |row: u32, column: u32| source + bytes * (u64::from(row) * entry.row_stride as u64 + u64::from(column));
         let to = |row: u32, column: u32| target + bytes * (u64::from(column) * u64::from(entry.pitch) + u64::from(row));
@@ -168,10 +180,10 @@ mod tests {
                 dtype, layout, std::ptr::without_provenance_mut(SOURCE as usize), Device::cpu(),
             );
             let copy = relaid(&layout, last, bytes).unwrap();
-            let (entry, squares) = Entry::of(&raw, last, &copy);
+            let (entry, pieces) = Entry::of(&raw, last, &copy);
             let entry = Entry { target: TARGET, ..entry };
             let mut actual = BTreeMap::new();
-            for (from, to) in (0..squares).flat_map(|block| copied(&entry, block)) {
+            for (from, to) in (0..pieces).flat_map(|block| copied(&entry, block)) {
                 prop_assert_eq!(actual.insert(to, from), None, "written once");
             }
             // The same axes in the copy's order.
@@ -210,11 +222,11 @@ mod tests {
             let mut tensors = Tensors::new();
             tensors.push(&raw);
             let copies = Copies::needed(&variant, &[], &Sizes::of(&[]), &tensors).expect("an even result");
-            let (table, squares) = entries_back(&copies, &tensors, SOURCE);
+            let (table, pieces) = entries_back(&copies, &tensors, SOURCE);
             let entry = table.entries[0];
             prop_assert_eq!((table.count, entry.filled), (1, sizes[rank - 1] as u32), "nothing behind a row is written");
             let actual: BTreeMap<u64, u64> =
-                (0..squares).flat_map(|block| copied(&entry, block)).map(|(from, to)| (to, from)).collect();
+                (0..pieces).flat_map(|block| copied(&entry, block)).map(|(from, to)| (to, from)).collect();
             let copy = copies.iter().next().expect("one copy").layout;
             let order: Vec<usize> = (0..rank).filter(|axis| *axis != last).chain([last]).collect();
             let places = result.permuted(&order).unwrap().offsets().zip(copy.offsets()).collect::<Vec<_>>();
