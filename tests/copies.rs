@@ -145,7 +145,7 @@ fn what_reads_copies_alone_does_not_run_without_them() -> Outcome {
     assert!(launch.chosen()?.starts_with("sm_80"));
     let error = launch.schedule(all.iter().find(|schedule| !left.contains(schedule)).cloned().unwrap_or_default());
     let message = error.launch().err().map(|error| error.to_string()).unwrap_or_default();
-    assert!(message.contains("reads `b` from memory of the launch's own"), "{message}");
+    assert!(message.contains("has `b` in memory of the launch's own"), "{message}");
     Ok(())
 }
 

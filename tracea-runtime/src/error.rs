@@ -62,8 +62,8 @@ pub enum Error {
     NoSchedule { kernel: &'static str, device: String, asked: String, listed: String },
 
     #[error(
-        "schedule `{schedule}` reads {tensors} from memory of the launch's own, for which there is no room or no leave -- let the \
-         launch choose its schedule"
+        "schedule `{schedule}` has {tensors} in memory of the launch's own, for which there is no room or no leave, or from which no \
+         way leads back to a result with gaps -- let the launch choose its schedule"
     )]
     NotCopied { schedule: String, tensors: String },
 

@@ -110,10 +110,11 @@ impl<'t> Launch<'t> {
         self
     }
 
-    /// Reads every operand where it lies. Otherwise a launch on a GPU copies operands first where that is worth its time: those that TMA
-    /// cannot fetch, since their rows do not begin at multiples of 16 bytes, those that do not lie along the sum, as the fastest
-    /// instructions want them, and those that are computed, which each block would compute again otherwise. Copies go into memory of the stream's own, which grows to 1 GiB at most and is
-    /// kept for the next launch.
+    /// Reads every operand, and writes every result, where it lies. Otherwise a launch on a GPU copies operands first where that is worth its
+    /// time: those that TMA cannot fetch, since their rows do not begin at multiples of 16 bytes, those that do not lie along the sum, as the
+    /// fastest instructions want them, and those that are computed, which each block would compute again otherwise. Results that would leave
+    /// element by element come from a copy afterwards. Copies go into memory of the stream's own, which grows to 1 GiB at most and is kept for
+    /// the next launch.
     pub fn without_copies(mut self) -> Launch<'t> {
         self.may_copy = false;
         self
