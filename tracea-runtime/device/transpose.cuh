@@ -1,12 +1,13 @@
-// Copies of tensors with another axis contiguous, whose rows begin at multiples of 16 bytes, for products that sum along it.
+// Copies of tensors with another axis contiguous: of operands, whose copies' rows begin at multiples of 16 bytes, for products that sum along
+// it, and results from such copies.
 //
 //     source (k, n)   a0 a1 a2          target (n, k)   a0 b0  0  0
 //                     b0 b1 b2                          a1 b1  0  0
 //                                                       a2 b2  0  0
 //
-// rows of a copy are whole chunks of 16 bytes, the last of each filled up with zeros; results' are as long as they are. One launch copies several tensors of as many such
-// planes as they have. Each block turns a piece of a plane, by way of shared memory: 64 x 64 elements, or as many of a plane
-// that is narrower or lower, so that warps read and write neighbouring elements.
+// Rows of an operand's copy are whole chunks of 16 bytes, the last of each filled up with zeros; a result's are as long as they are. One
+// launch copies several tensors of as many such planes as they have. Each block turns a piece of a plane, by way of shared memory: 64 x 64
+// elements, or as many of a plane that is narrower or lower, so that warps read and write neighbouring elements.
 #pragma once
 
 #include "tracea/outer_axes.cuh"
@@ -24,7 +25,7 @@ struct Transposed {
     int rows, columns;     // of a source's plane
     int pitch;             // from one row of the target to the next, in elements
     int element_bytes;
-    int filled;  // of a target's row
+    int filled;            // of a target's row
     int width_bits;        // of a piece's columns, 8 to 512 of them
     FastDiv across, down;  // pieces along a plane's columns, and along its rows
     OuterAxes planes;
@@ -39,7 +40,8 @@ struct Transposition {
 };
 static_assert(sizeof(Transposition) == 712, "as the launch lays it out");
 
-// A piece of a plane, by way of shared memory, where as many words lie between its rows as let a warp find its elements in different banks both ways.
+// A piece of a plane, by way of shared memory, where as many words lie between its rows as let a warp find its elements in different banks
+// both ways.
 template <class T, int THREADS>
 __device__ __forceinline__ void transpose_piece(const Transposed& tensor, unsigned* shared, int plane, int row0, int column0) {
     constexpr int EACH = Transposed::piece / THREADS, WORD = 4 / static_cast<int>(sizeof(T));

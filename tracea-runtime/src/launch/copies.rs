@@ -145,12 +145,12 @@ impl Copies {
         self.beside(copied, bytes_of(raw))
     }
 
-    /// Of a result whose axes but the last two lie evenly behind each other.
+    /// Of a result whose axes but the last two lie evenly behind each other, and whose rows lie no further apart than the kernel counts.
     fn with_result(self, tensor: usize, raw: &RawTensor, last: usize) -> Option<Copies> {
         let (layout, dtype) = (raw.layout(), raw.dtype());
         let (sizes, strides) = (layout.sizes(), layout.strides());
-        let is_even = |axis: usize| strides[axis] == strides[axis + 1] * sizes[axis + 1];
-        if last + 2 != layout.rank() || !(0..last).all(is_even) {
+        let is_even = |axis: usize| strides[axis + 1].checked_mul(sizes[axis + 1]) == Some(strides[axis]);
+        if last + 2 != layout.rank() || !(0..last).all(is_even) || i32::try_from(strides[last]).is_err() {
             return None;
         }
         let copy = relaid(layout, last, dtype.bytes())?;
@@ -450,6 +450,7 @@ mod tests {
         assert_eq!((copy.sizes(), copy.strides()), (&[6, 5, 30][..], &[160, 32, 1][..]), "rows of whole chunks");
         assert_eq!(copies(&[180, 6, 1]), Some(copy), "columns that are others' lie between");
         assert_eq!(copies(&[151, 5, 1]), None, "rows that are others' lie between");
+        assert_eq!(copies(&[30 << 31, 1 << 31, 1]), None, "further than 31 bits count");
     }
 
     #[test]
