@@ -57,6 +57,7 @@ mod small_axes;
 mod stencil;
 mod swapped;
 mod swiglu;
+mod tall;
 mod transpose;
 mod triangular;
 mod turns;
@@ -117,6 +118,7 @@ fn gallery() -> Vec<Subject> {
     all.extend(stencil::subjects());
     all.extend(swapped::subjects());
     all.extend(swiglu::subjects());
+    all.extend(tall::subjects());
     all.extend(transpose::subjects());
     all.extend(triangular::subjects());
     all.extend(turns::subjects());

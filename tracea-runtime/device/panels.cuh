@@ -19,32 +19,42 @@
 
 namespace tracea {
 
-// Where a panel lies of which so many lie beside each other: its place among these, the first row of its warpgroup, and of its warp. No division
-// stands where it is not needed: the assembler arranges even code differently from which it has vanished, and spills.
+// The first of a tile's rows that are the thread's warpgroup's.
 #ifdef TRACEA_TILES_APART
+__device__ __forceinline__ int row_of_warpgroup(int) { return 0; }
+#else
+__device__ __forceinline__ int row_of_warpgroup(int thread) { return thread / 128 * 64; }
+#endif
+
+// Where a panel lies of which so many lie beside each other: its place among these, the first row of its warpgroup, and of its warp. A kernel whose
+// warpgroups have several times 64 rows defines as TRACEA_ROWS_APART how far these lie from each other. No division stands where it is not
+// needed: the assembler arranges even code differently from which it has vanished, and spills.
+#ifdef TRACEA_ROWS_APART
 __device__ __forceinline__ int column_of_panel(int panel, int beside) { return panel % beside; }
-__device__ __forceinline__ int row_of_panel(int panel, int beside, int) { return panel / beside * 64; }
-__device__ __forceinline__ int first_row_of_warp(int panel, int beside) { return panel / beside * 64 + warp_index() * 16; }
+__device__ __forceinline__ int row_of_panel(int panel, int beside, int thread) {
+    return panel / beside * TRACEA_ROWS_APART + row_of_warpgroup(thread);
+}
+__device__ __forceinline__ int first_row_of_warp(int panel, int beside) { return panel / beside * TRACEA_ROWS_APART + warp_index() * 16; }
 #else
 __device__ __forceinline__ int column_of_panel(int panel, int) { return panel; }
-__device__ __forceinline__ int row_of_panel(int, int, int thread) { return thread / 128 * 64; }
+__device__ __forceinline__ int row_of_panel(int, int, int thread) { return row_of_warpgroup(thread); }
 __device__ __forceinline__ int first_row_of_warp(int, int) { return warp_index() * 16; }
 #endif
 
-// The first of the tile's rows that are this warpgroup's.
-__device__ __forceinline__ int panel_row() { return row_of_panel(0, 1, static_cast<int>(threadIdx.x)); }
+// The first of the tile's rows that are this warpgroup's, and of those that a panel holds.
+__device__ __forceinline__ int panel_row() { return row_of_warpgroup(static_cast<int>(threadIdx.x)); }
+__device__ __forceinline__ int panel_row(int panel, int beside) { return row_of_panel(panel, beside, static_cast<int>(threadIdx.x)); }
 
 // Panels of so many of a thread's registers, beside each other in 64 rows.
 template <class L, int REGISTERS>
 __device__ __forceinline__ constexpr int panels_beside() {
     constexpr int registers = L::size / L::row_blocks;
     static_assert(L::warps_n == 1, "a warp holds 16 whole rows");
-    static_assert(L::row_blocks == 1 || L::warps_m == 4, "or several times 16");
     return (registers + REGISTERS - 1) / REGISTERS;
 }
 
 // A panel's registers: the first, and the one past the last.
-#ifdef TRACEA_TILES_APART
+#ifdef TRACEA_ROWS_APART
 template <class L, int REGISTERS>
 __device__ __forceinline__ constexpr int first_register(int panel) {
     constexpr int beside = panels_beside<L, REGISTERS>();
@@ -144,9 +154,10 @@ template <class L, class Panel, class E>
 __device__ __forceinline__ void read_panel(E (&x)[L::size], int panel, const typename Panel::element* from) {
     using T = typename Panel::element;
     constexpr int pair = 2 * static_cast<int>(sizeof(T)), registers = Panel::cols / 2;
-    static_assert(Panel::rows == L::rows / L::row_blocks, "a warp holds 16 of its rows");
+    constexpr bool own = Panel::rows == 64;
+    static_assert(own || (Panel::rows == L::rows && L::row_blocks == 1), "a warp holds 16 of its rows");
     const int first_own = first_register<L, registers>(panel), end = end_register<L, registers>(panel);
-    const int first = warp_index() * 16;
+    const int first = (own ? warp_index() % 4 : warp_index()) * 16;
     const PanelFragment fragment{lane_index()};
 #pragma unroll
     for (int r = 0; r < registers; r += 2) {

@@ -1,5 +1,6 @@
 // Accumulators → memory that is contiguous along their rows: as panels.cuh, with rows and columns in each other's place. A panel
-// has some of the tile's columns as its rows, the last one maybe fewer, and of each the warpgroup's 64 rows side by side.
+// has some of the tile's columns as its rows, the last one maybe fewer, and of each the warpgroup's 64 rows side by side. Where it has several times
+// 64 rows, the panels of the first 64 come first.
 //
 //     accumulators, 128 x 16               panels of 16 rows in shared memory, as TMA sends them to the tensor
 //       0 |……|                               0            63     64          127
@@ -18,20 +19,21 @@ namespace tracea {
 // swizzle sends to all banks.
 template <class L, class Panel, class E>
 __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
-    static_assert(L::row_blocks == 1 && L::warps_n == 1, "a warp holds 16 whole rows");
+    static_assert(L::warps_n == 1, "a warp holds whole rows");
     static_assert(Panel::cols == 64 && Panel::rows % 16 == 0 && L::cols % 16 == 0, "a warpgroup's rows, pairs of column blocks");
     using T = typename Panel::type;
     constexpr int registers = Panel::rows / 2;
+    const int first_own = first_register<L, registers>(panel), end = end_register<L, registers>(panel);
     const int thread = thread_index_anew(), lane = thread % 32, first = thread % 128 / 32 * 16;
     if constexpr (sizeof(typename Panel::element) == 2) {
         const int row = lane / 16 * 8 + lane % 8, col = first + lane / 8 % 2 * 8;
 #pragma unroll
         for (int r = 0; r < registers; r += 8) {
-            if (panel * registers + r >= L::size) break;
+            if (first_own + r >= end) break;
             unsigned pairs[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const int at = panel * registers + r + 2 * i;
+                const int at = first_own + r + 2 * i;
                 pairs[i] = pack2_from<T>(x[at], x[at + 1]);
             }
             stmatrix_x4_trans(shared_address(place + Panel::offset(row + 2 * r, col)), pairs);
@@ -39,9 +41,9 @@ __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], in
     } else {
 #pragma unroll
         for (int r = 0; r < registers; ++r) {
-            if (panel * registers + r >= L::size) break;
+            if (first_own + r >= end) break;
             const int row = r / 4 * 8 + lane % 4 * 2 + r % 2, col = first + lane / 4 + r / 2 % 2 * 8;
-            place[Panel::offset(row, col)] = to<T>(x[panel * registers + r]);
+            place[Panel::offset(row, col)] = to<T>(x[first_own + r]);
         }
     }
 }
@@ -53,14 +55,15 @@ __device__ __forceinline__ void store_transposed_panel(const typename Panel::ele
                                                        int valid_rows) {
     using T = typename Panel::element;
     const int index = thread_index_anew(), group = index / 128;
-    constexpr int batch = ALIGN >= 16 ? 2 : BATCH, last_chunk = Panel::cols - Panel::chunk;
+    constexpr int batch = ALIGN >= 16 ? 2 : BATCH, last_chunk = Panel::cols - Panel::chunk, beside = (COLS + Panel::rows - 1) / Panel::rows;
     const T* const place = panels + (group * PLACES + panel % PLACES) * (Panel::rows * Panel::cols);
+    const int first = row_of_panel(panel, beside, index);
     store_staged_rows<T, ALIGN, Panel::rows, Panel::cols, 128, batch, batch>(
-        index % 128, 0, Panel::cols, valid_rows - group * 64,
+        index % 128, 0, Panel::cols, valid_rows - first,
         [&](int row) {
-            const int col = panel * Panel::rows + row;
+            const int col = column_of_panel(panel, beside) * Panel::rows + row;
             const auto at = target(col);
-            return RowTarget<T>{at.pointer + group * 64, at.valid && (COLS % Panel::rows == 0 || col < COLS)};
+            return RowTarget<T>{at.pointer + first, at.valid && (COLS % Panel::rows == 0 || col < COLS)};
         },
         [&](int row, int col) { return place + Panel::offset(row, min(max(col, 0), last_chunk)); });
 }

@@ -1,8 +1,8 @@
 // Products of tiles by warpgroups, accumulated in registers, asynchronous: issue now, wait later.
 //
 // Consumers are threads 0 … 128 C - 1. Accumulators are in layout Mma16816<64 C, N, 4 C, 1>: each of the C warpgroups has 64
-// rows of A and all of B. Or each warpgroup has tiles of its own, R times 64 rows, in layout Mma16816<64 R, N, 4, 1, 64>. Between
-// issue and wait, nothing may touch the accumulators or A's registers.
+// rows of A and all of B. Or each has R times 64 rows, with those of the others in between, in layout Mma16816<64 C R, N, 4 C, 1, 64 C>;
+// C is 1 where each warpgroup has tiles of its own. Between issue and wait, nothing may touch the accumulators or A's registers.
 #pragma once
 
 #include "tracea/operand.cuh"
@@ -214,7 +214,7 @@ __device__ __forceinline__ void wgdot_check() {
     static_assert(A::k == B::k && A::k >= K && K % k_step<typename A::type> == 0, "operands of one length, the first k steps of it");
     static_assert(A::mn == Acc::rows && B::mn >= Acc::cols && !B::in_registers, "shapes agree; B lies in shared memory");
     static_assert(Acc::warps_n == 1 && Acc::warps_m % 4 == 0, "a warpgroup has 64 rows and all columns");
-    static_assert(Acc::row_blocks == 1 || (Acc::warps_m == 4 && !A::in_registers), "or several times 64, from shared memory");
+    static_assert(Acc::row_blocks == 1 || !A::in_registers, "or several times 64, from shared memory");
 }
 
 // acc += a · b, or acc = a · b without `accumulate`, as one group: issued, not waited for. The first form is for A that the
@@ -265,7 +265,7 @@ __device__ __forceinline__ void wgdot_issue(float (&acc)[Acc::size], A a, B b, b
 #pragma unroll
         for (int block = 0; block < Acc::row_blocks; ++block) {
             float(&rows)[registers] = *reinterpret_cast<float(*)[registers]>(acc + block * registers);
-            wgdot_columns<0, K, A, B>(rows, a, wgmma_advance(a_matrix, A::mn_bytes(64 * block)), b.descriptor(), accumulate);
+            wgdot_columns<0, K, A, B>(rows, a, wgmma_advance(a_matrix, A::mn_bytes(16 * Acc::warps_m * block)), b.descriptor(), accumulate);
         }
         wgmma_commit();
     }
@@ -297,7 +297,7 @@ __device__ __forceinline__ void wgdot_issue_beside(float (&first)[Acc::size], fl
             return *reinterpret_cast<float(*)[registers]>(acc + block * registers);
         };
         const Beside<registers> both{rows(first), rows(second)};
-        wgmma_steps<K, 2 * Acc::cols, A, B>(both, a, wgmma_advance(a_matrix, A::mn_bytes(64 * block)), b.descriptor(), true);
+        wgmma_steps<K, 2 * Acc::cols, A, B>(both, a, wgmma_advance(a_matrix, A::mn_bytes(16 * Acc::warps_m * block)), b.descriptor(), true);
     }
     wgmma_commit();
 }

@@ -132,7 +132,8 @@ impl Emitter<'_> {
             let cols = self.block_name(layout.col_axis);
             let text = match layout.kind {
                 LayoutKind::Mma16816 { warps_m, warps_n } => {
-                    let apart = if self.program.apart { format!(", {}", 16 * warps_m) } else { String::new() };
+                    let apart = self.program.rows_apart().filter(|_| self.program.producer.is_some());
+                    let apart = apart.map_or(String::new(), |rows| format!(", {rows}"));
                     format!("Mma16816<{rows}, {cols}, {warps_m}, {warps_n}{apart}>")
                 }
                 LayoutKind::Blocked { threads_m, threads_n, vec } if !narrowing.is_empty() => {

@@ -88,6 +88,9 @@ impl<'a> Emitter<'a> {
                 if program.apart {
                     self.out.line("#define TRACEA_TILES_APART");
                 }
+                if let Some(rows) = program.rows_apart() {
+                    self.out.line(format!("#define TRACEA_ROWS_APART {rows}"));
+                }
                 self.out.line(format!("#define TRACEA_TILE_THREADS {}", program.tile_threads()));
                 self.out.line("#include \"tracea/hopper.cuh\"");
             }
@@ -225,7 +228,9 @@ impl<'a> Emitter<'a> {
                         AccessForm::Scattered { .. } => "false".into(),
                     })
                     .collect();
-                self.out.line(format!("publish<({})>({});", conditions.join(" && "), self.barrier(turn, "full")));
+                let itself =
+                    if conditions.is_empty() { "false".into() } else { format!("({})", conditions.join(" && ")) };
+                self.out.line(format!("publish<{itself}>({});", self.barrier(turn, "full")));
             }
             Stmt::Advance(counter) => self.out.line(format!("++{counter};")),
             Stmt::DotWait { pending, results } => {

@@ -53,7 +53,7 @@ impl Emitter<'_> {
         let last = at.len() - 1;
         let coordinate = |(axis, at): (usize, &IntText)| match axis {
             axis if axis == last => sum(self.int_text(at), &format!("{panel} % {beside} * {}", shared.cols)),
-            axis if axis == *row_at => sum(self.int_text(at), &format!("{panel} / {beside} * {}", shared.rows)),
+            axis if axis == *row_at => sum(self.int_text(at), &format!("panel_row({panel}, {beside})")),
             _ => self.int_text(at),
         };
         let coordinates: Vec<String> = at.iter().enumerate().rev().map(coordinate).collect();
@@ -119,10 +119,13 @@ impl Emitter<'_> {
             .map(|part| {
                 let (along_rows, along_last) = match (side, self.panels_beside) {
                     (PanelSide::Rows, Some((beside, _))) => {
-                        (format!("panel / {beside} * {rows}"), format!("panel % {beside} * {columns}"))
+                        (format!("panel_row(panel, {beside})"), format!("panel % {beside} * {columns}"))
                     }
                     (PanelSide::Rows, None) => ("panel_row()".to_string(), format!("panel * {columns}")),
-                    (PanelSide::Columns, _) => (format!("panel * {rows}"), "panel_row()".to_string()),
+                    (PanelSide::Columns, Some((beside, _))) => {
+                        (format!("panel % {beside} * {rows}"), format!("panel_row(panel, {beside})"))
+                    }
+                    (PanelSide::Columns, None) => (format!("panel * {rows}"), "panel_row()".to_string()),
                 };
                 let along_last = if part > 0 { format!("{along_last} + {}", part * width) } else { along_last };
                 let coordinate = |(axis, at): (usize, &IntText)| match axis {
@@ -147,16 +150,16 @@ impl Emitter<'_> {
     pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access, side: PanelSide, at_a_time: u32) {
         let AccessForm::Contiguous { rows, cols } = target.form else { return };
         let (shared, places) = (self.program.shared(staging), self.places(staging));
-        let (buffer, align) = (tile_name(&shared.name), self.align(target));
+        let (buffer, align, begin) = (tile_name(&shared.name), self.align(target), self.places_begin(staging));
         let head = match side {
             PanelSide::Rows => {
                 let columns = self.block_name(cols);
-                format!("store_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>({}, panel, ", shared.name)
+                format!("store_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>({begin}, panel, ")
             }
             PanelSide::Columns => {
                 let Some(columns) = rows.map(|rows| self.block_name(rows)) else { return };
                 let function = format!("store_transposed_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>");
-                format!("{function}({}, panel, ", shared.name)
+                format!("{function}({begin}, panel, ")
             }
         };
         let alone = match (&self.some_panels, side) {
@@ -178,10 +181,23 @@ impl Emitter<'_> {
     /// Of the places that the warpgroup has for panels in turn, this one's.
     fn place_of_panel(&self, staging: SharedId) -> String {
         let shared = self.program.shared(staging);
-        format!("own_panel<{}, {}>({}, panel)", tile_name(&shared.name), self.places(staging), shared.name)
+        format!(
+            "own_panel<{}, {}>({}, panel)",
+            tile_name(&shared.name),
+            self.places(staging),
+            self.places_begin(staging)
+        )
+    }
+
+    /// Where the places of all warpgroups begin.
+    fn places_begin(&self, staging: SharedId) -> String {
+        let shared = self.program.shared(staging);
+        let slot = shared.lent.as_ref().map(|lent| IntText::name(&lent.slot));
+        self.slot(&shared.name, slot.as_ref(), shared)
     }
 
     fn places(&self, staging: SharedId) -> u32 {
-        self.program.shared(staging).stages / (self.program.threads / WARPGROUP)
+        let shared = self.program.shared(staging);
+        shared.lent.as_ref().map_or(shared.stages / (self.program.threads / WARPGROUP), |lent| lent.places)
     }
 }

@@ -200,7 +200,10 @@ impl Emitter<'_> {
             }
         });
         let bytes: Vec<String> = bytes.collect();
-        self.out.line(format!("mbarrier_arrive_expect_tx({full}, {});", bytes.join(" + ")));
+        self.out.line(match &bytes[..] {
+            [] => format!("mbarrier_arrive({full});"),
+            bytes => format!("mbarrier_arrive_expect_tx({full}, {});", bytes.join(" + ")),
+        });
         for copy in copies {
             self.bulk_copy(copy, &full);
         }

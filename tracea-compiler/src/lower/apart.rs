@@ -125,7 +125,7 @@ mod tests {
             "for (int panel = 0; panel < 4; ++panel) {",
             "reg < first_register<IJTile, 32>(panel) + 32; ++reg) if (reg < end_register<IJTile, 32>(panel)) y_tile[reg] = ",
             "tma_store(panel % 2 == 1 ? y_map64x32 : y_map64, ",
-            "j0 + panel % 2 * 64, i0 + panel / 2 * 64);",
+            "j0 + panel % 2 * 64, i0 + panel_row(panel, 2));",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }

@@ -95,7 +95,7 @@ pub use loops::nest_of;
 pub use params::extent_dims;
 pub use portfolio::{lower_chosen, lower_portfolio};
 use relaid::Laid;
-use results::{dealing, early, epilogue, sent, sunk};
+use results::{dealing, early, epilogue, lent, sent, sunk};
 use roles::Role;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -177,12 +177,13 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
     {
         return Err(schedule::cluster::nothing_shared(nest, axis));
     }
-    let (sites, fetches, mut scratch, turns) = (lowering.sites, lowering.fetches, lowering.scratch, lowering.turns);
+    let (sites, fetches, passing) = (lowering.sites, lowering.fetches, lowering.passing);
+    let (mut scratch, turns) = (lowering.scratch, lowering.turns);
     let mut program = Program { body: lowering.out, relaid: relaid.clone(), ..lowering.program };
     if role == Role::Consumer {
         let mut producing = Lowering::new(nest, facts, schedule, Role::Producer)?;
         producing.program = program;
-        (producing.sites, producing.fetches) = (sites, fetches);
+        (producing.sites, producing.fetches, producing.passing) = (sites, fetches, passing);
         producing.produce(&nest.body)?;
         scratch = scratch.max(producing.scratch);
         let registers = schedule.role_registers();
@@ -244,12 +245,15 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
             body.clear();
         }
         waits::divide(&program, &mut body);
-        let registers_by_tma = schedule.role_registers_by_tma(pressure::peak(&program));
+        let tall = !program.apart && program.rows_apart().is_some();
+        let beside_tall = if tall { schedule::room::BESIDE_TALL_TILES } else { 0 };
+        let registers_by_tma = schedule.role_registers_by_tma(pressure::peak(&program) + beside_tall);
         let alone = program.all_by_tma().map(|condition| Alone { condition, registers: registers_by_tma });
-        let only_by_tma = alone.is_some() && schedule::room::leaves_none_for_copies(nest, facts, schedule, &program);
+        let none_for_copies = || schedule::room::leaves_none_for_copies(nest, facts, schedule, &program);
+        let only_by_tma = alone.is_some() && ((tall && is_for_tma(&program)) || none_for_copies());
         program.by_tma =
             program.apart || only_by_tma || units::leave_no_registers_for_copies(&program, registers.producer);
-        if program.by_tma && (alone.is_none() || !program.windows.is_empty() || !program.columns.is_empty()) {
+        if program.by_tma && (alone.is_none() || !is_for_tma(&program)) {
             return Err(units::no_registers_for_copies());
         }
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
@@ -284,6 +288,11 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         apart::check(&program)?;
     }
     Ok(program)
+}
+
+/// Whether operands are plain rows, which another schedule copies where TMA cannot: no windows, nor elements at places of their own.
+fn is_for_tma(program: &Program) -> bool {
+    program.windows.is_empty() && program.columns.is_empty()
 }
 
 /// Buffers whose elements come by themselves, by parts of their places.
@@ -334,6 +343,8 @@ struct Lowering<'a> {
     epilogues: Vec<epilogue::Epilogue>,
     /// How those come, where by a ring.
     fetches: Vec<epilogue::Fetch>,
+    /// Slots that panels pass through.
+    passing: Vec<lent::Passing>,
     /// Registers whose elements past an axis' end hold a neutral value.
     masked: Vec<(VarId, AxisId, program::Identity)>,
     /// Running results that threads work out by shares.
@@ -386,6 +397,7 @@ impl<'a> Lowering<'a> {
             open: Vec::new(),
             epilogues: Vec::new(),
             fetches: Vec::new(),
+            passing: Vec::new(),
             masked: Vec::new(),
             shares: Vec::new(),
             bounded: BTreeSet::new(),

@@ -193,8 +193,8 @@ mod tests {
         let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped && lowered.schedule.cluster.is_none());
         let tiles: Vec<(u32, u32)> =
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
-        let more = [192, 208, 176, 160, 144, 96].map(|rows| (128, rows));
-        assert_eq!(tiles, [&[(128, 16), (128, 32)], &more[..]].concat());
+        let more = [192, 208, 176, 160, 144, 256, 96].map(|rows| (128, rows));
+        assert_eq!(tiles, [&[(128, 16), (128, 32)], &more[..], &[(256, 160)]].concat());
     }
 
     /// Of each schedule for a product of f32 as tf32, whether it is swapped, and which tensors the launch copies.

@@ -30,7 +30,7 @@ pub use dot::{Beside, Dot, Major, MathUnit, Operand};
 pub use expr::{Expr, When};
 pub use int_text::{Divisor, IntText};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
-use layout::{Layout, LayoutId};
+use layout::{Layout, LayoutId, LayoutKind};
 pub use roles::{Alone, OwnId, OwnPanels, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
 use shared::{Shared, SharedId};
 pub use split::{Left, Part, Rejoin, Relative, Split, WholeTiles};
@@ -240,6 +240,14 @@ impl Program {
     /// Threads that hold a tile together.
     pub fn tile_threads(&self) -> u32 {
         if self.apart { WARPGROUP } else { self.threads }
+    }
+
+    /// Of consumers: how far a warpgroup's blocks of 64 rows of a tile lie from each other, where it has several.
+    pub fn rows_apart(&self) -> Option<u32> {
+        self.layouts.iter().find_map(|layout| match layout.kind {
+            LayoutKind::Mma16816 { warps_m, .. } if layout.rows > 16 * warps_m => Some(16 * warps_m),
+            _ => None,
+        })
     }
 
     pub fn var(&self, id: VarId) -> &Var {

@@ -273,8 +273,12 @@ impl Pass<'_> {
     }
 
     fn conflict_with_others(&self, set: &BTreeSet<SharedId>, id: SharedId) -> Option<Scope> {
-        let overlaps = |other: &SharedId| *other != id && self.program.shared(*other).overlaps(self.program.shared(id));
-        set.iter().any(overlaps).then_some(Scope::Tile)
+        let shared = |id: SharedId| self.program.shared(id);
+        // A ring's barriers say when its slots are lent.
+        let lends = |to: SharedId, host: SharedId| shared(to).lent.is_some() && shared(to).host == Some(host);
+        let meets = |other: &&SharedId| **other != id && !lends(**other, id) && !lends(id, **other);
+        let overlaps = |other: &SharedId| shared(*other).overlaps(shared(id));
+        set.iter().filter(meets).any(overlaps).then_some(Scope::Tile)
     }
 
     fn step(&self, stmt: &Stmt, state: &mut State) {

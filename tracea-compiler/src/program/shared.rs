@@ -33,10 +33,20 @@ pub struct Shared {
     /// The buffer in whose stages it lies, from which of them on.
     pub host: Option<SharedId>,
     pub host_stage: u32,
+    /// Where it lies in one slot of its host at a time.
+    pub lent: Option<Lent>,
     /// The buffer behind each of whose tiles one of its own lies.
     pub behind: Option<SharedId>,
     /// Bytes from the start of dynamic shared memory.
     pub offset: u32,
+}
+
+/// A slot that a ring lends: names of its number and of its round's parity, and how many places each warpgroup has in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lent {
+    pub slot: String,
+    pub phase: String,
+    pub places: u32,
 }
 
 impl Shared {
@@ -56,6 +66,7 @@ impl Shared {
             others: 0,
             host: None,
             host_stage: 0,
+            lent: None,
             behind: None,
             offset: 0,
         }

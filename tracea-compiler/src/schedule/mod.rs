@@ -413,7 +413,7 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
                 dot.dtype.name()
             )));
         }
-        let twice = schedule.pingpong && block(dot.m) == 32 * warps_m;
+        let twice = block(dot.m) == 32 * warps_m && !from_registers(dot);
         if warps_n != 1 || (block(dot.m) != 16 * warps_m && !twice) {
             return Err(ScheduleError::about(
                 name(dot.m),
@@ -470,15 +470,17 @@ fn check_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Result<(
     Ok(())
 }
 
+/// Whether threads hold what is multiplied of the first operand, 64 rows at a time.
+fn from_registers(dot: &DotFact) -> bool {
+    let across = matches!(dot.a, OperandSource::Tensor { major: Major::Mn, .. });
+    matches!(dot.a, OperandSource::Computed { .. }) || (dot.dtype == Dtype::Tf32 && across)
+}
+
 /// What it takes for two warpgroups to multiply in turn, each for tiles of its own.
 fn check_turns(facts: &Facts, schedule: &Schedule) -> Result<(), ScheduleError> {
     let refused = |message: &str| Err(ScheduleError::about("pingpong", message));
     let Some((first, others)) = facts.dots.split_first() else { return Ok(()) };
     let is_beside = |dot: &DotFact| (dot.m, dot.n, &dot.loops) == (first.m, first.n, &first.loops);
-    let from_registers = |dot: &DotFact| {
-        let across = matches!(dot.a, OperandSource::Tensor { major: Major::Mn, .. });
-        matches!(dot.a, OperandSource::Computed { .. }) || (dot.dtype == Dtype::Tf32 && across)
-    };
     match first {
         _ if schedule.threads() != 2 * WARPGROUP => refused("two warpgroups take turns -- use consumers = 2"),
         _ if schedule.resident > 1 => {

@@ -17,6 +17,9 @@ pub fn registers(target: &Target) -> u32 {
     }
 }
 
+/// What the assembler was seen to want for the way out of panels where each warpgroup has several blocks of a tile's rows.
+pub const BESIDE_TALL_TILES: u32 = 16;
+
 /// What a consumer needs beside its values where the assembler has no room to move them.
 const OTHERS: u32 = 22;
 

@@ -342,6 +342,20 @@ pub fn by_square_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<S
     cluster::candidates(nest, facts).map(|axis| Schedule { cluster: Some(axis), ..square.clone() }).collect()
 }
 
+/// Tiles of twice as many rows, two blocks of 64 to each warpgroup, and of so many columns: the largest that threads have registers for, which take the
+/// fewest bytes from L2.
+pub fn by_tall_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule, columns: u32) -> Option<Schedule> {
+    let [dot] = &facts.dots[..] else { return None };
+    if [dot.m, dot.n].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
+        return None;
+    }
+    let why = "two blocks of rows to a warpgroup, for operands of which rows begin amid lines of memory".into();
+    let mut tall = Schedule { why, ..schedule.clone() };
+    tall.blocks[dot.m.index()] = tall.blocks[dot.m.index()].map(|rows| 2 * rows);
+    tall.blocks[dot.n.index()] = Some(columns);
+    Some(tall)
+}
+
 /// As narrow as blocks get, by long steps of which two are on their way: so that a multiprocessor has room for several.
 pub fn by_small_blocks(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Schedule {
     const STEP: u32 = 64;

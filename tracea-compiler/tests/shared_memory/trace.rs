@@ -270,6 +270,13 @@ impl<'a> Role<'a> {
                 };
                 self.events.extend(read.map(|(slot, buffer)| Event::Read(slot, buffer)));
             }
+            // What passes through a ring's slot lies there until that is released.
+            Stmt::WritePanel { staging, .. } => {
+                if let Some(lent) = &self.program.shared[staging.0 as usize].lent {
+                    let stage = self.names[&lent.slot];
+                    self.events.push(Event::Read(Slot { ring: self.rings[staging], stage }, *staging));
+                }
+            }
             Stmt::Dot(dot) if self.program.producer.is_none() => {
                 for operand in dot.operands() {
                     if let Operand::Shared { shared, slot, .. } | Operand::Fragments { shared, slot } = operand {

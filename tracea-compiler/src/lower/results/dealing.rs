@@ -13,7 +13,7 @@
 use crate::lower::anew::makes_tiles_in_steps;
 use crate::program::layout::LayoutId;
 use crate::program::pressure::CONSUMER_REGISTERS;
-use crate::program::{Domain, Left, PanelSide, Part, Program, Stmt, Units};
+use crate::program::{Domain, Left, PanelSide, Part, Program, Scope, Stmt, Units};
 use crate::schedule::WARPGROUP;
 
 /// Registers that addresses and the like take beside tiles.
@@ -131,6 +131,12 @@ fn is_by_registers(stmt: &Stmt) -> bool {
         | Stmt::Map { .. }
         | Stmt::MaskEdge { .. }
         | Stmt::Load { kept: None, .. }
+        | Stmt::WaitFull(_)
+        | Stmt::Advance(_)
+        | Stmt::Release(_)
+        | Stmt::FinishStores
+        | Stmt::Fence
+        | Stmt::Barrier(Scope::Warpgroup)
         | Stmt::AwaitPanel { .. }
         | Stmt::WritePanel { .. }
         | Stmt::SendPanel { .. }

@@ -212,13 +212,9 @@ impl Lowering<'_> {
             this.fetch_next_panels(known);
             Ok(())
         })?;
-        self.out.push(Stmt::Panels {
-            count: panels.count,
-            beside: panels.beside,
-            registers: self.registers_of(layout, &panels),
-            body,
-            dealt: None,
-        });
+        let registers = self.registers_of(layout, &panels);
+        let all = Stmt::Panels { count: panels.count, beside: panels.beside, registers, body, dealt: None };
+        self.push_panels(epilogue.stored, panels.staging, all);
         Ok(())
     }
 
@@ -262,7 +258,8 @@ impl Lowering<'_> {
             return None;
         }
         let fetch = |way| Fetch { load, stored: epilogue.stored, panels: panels.count, way };
-        if self.schedule.pingpong {
+        // A slot has places for one panel of all of the tile's rows.
+        if self.schedule.pingpong || panels.beside < panels.count {
             return Some(fetch(Way::Own(self.own_panels(*tensor, boxes, panels))));
         }
         let rows = shape.rows;
@@ -323,7 +320,7 @@ impl Lowering<'_> {
     }
 
     /// The smallest of the group's buffers whose slots hold so many bytes.
-    fn host(&self, group: &Group, bytes: u32) -> Option<SharedId> {
+    pub fn host(&self, group: &Group, bytes: u32) -> Option<SharedId> {
         let buffers =
             group.operands.iter().map(|operand| (self.program.shared(operand.shared).tile_bytes(), operand.shared));
         buffers.filter(|(room, _)| *room >= bytes).min().map(|(_, id)| id)
@@ -367,6 +364,7 @@ impl Lowering<'_> {
 
     /// The producer's side: what the store takes in comes after the steps of the loop before it.
     pub fn fill_panels(&mut self, tensor: TensorId, value: ValueId) {
+        self.lend_slots((tensor, value));
         let fetches: Vec<Fetch> =
             self.fetches.iter().filter(|fetch| fetch.stored == (tensor, value)).cloned().collect();
         let passes = fetches.iter().filter_map(Fetch::passage).map(|passage| {

@@ -6,7 +6,7 @@ use crate::lower::roles::Role;
 use crate::lower::values::scalar_of;
 use crate::nest::{self, Dtype, Int, Op, TensorId, ValueId};
 use crate::program::layout::{Layout, LayoutId, LayoutKind};
-use crate::program::shared::{Shared, SharedId};
+use crate::program::shared::{Lent, Shared, SharedId};
 use crate::program::{Access, AccessForm, BulkStore, Domain, PanelSide, Premise, Stmt, StoreWay, VarId};
 use crate::schedule::{ScheduleError, WARPGROUP, layouts, panel};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub struct Panels {
     pub last: Option<u32>,
     /// What each has at most.
     pub each: u32,
-    staging: SharedId,
+    pub staging: SharedId,
 }
 
 impl Panels {
@@ -53,7 +53,7 @@ impl Lowering<'_> {
         if let Some(epilogue) = self.begin_epilogue(tensor, value) {
             return self.store_epilogue(&epilogue, index);
         }
-        let dtype = self.nest.tensor(tensor).dtype;
+        let (stored, dtype) = (value, self.nest.tensor(tensor).dtype);
         let value = self.unrounded(value, dtype);
         let var = self.stored(tensor, value)?;
         match self.program.var(var).domain {
@@ -63,7 +63,7 @@ impl Lowering<'_> {
                     && self.runs_along(tensor, index, row)
                     && let Some(panels) = self.transposed_panels(layout, dtype)
                 {
-                    return self.store_by_panels(tensor, index, var, layout, &panels);
+                    return self.store_by_panels((tensor, stored), index, var, layout, &panels);
                 }
                 let along_rows = rows.filter(|row| index.last() == Some(&Int::Axis(*row)));
                 if let Some(row) = along_rows
@@ -90,7 +90,7 @@ impl Lowering<'_> {
                 let staged = matches!(target.form, AccessForm::Contiguous { .. })
                     && matches!(self.program.layout(layout).kind, LayoutKind::Mma16816 { .. });
                 if staged && let Some(panels) = self.panels(layout, dtype) {
-                    return self.store_by_panels(tensor, index, var, layout, &panels);
+                    return self.store_by_panels((tensor, stored), index, var, layout, &panels);
                 }
                 let way = match staged {
                     false => StoreWay::Direct,
@@ -124,19 +124,20 @@ impl Lowering<'_> {
     /// Panel by panel, without anything that would be taken in.
     fn store_by_panels(
         &mut self,
-        tensor: TensorId,
+        stored: (TensorId, ValueId),
         index: &[Int],
         value: VarId,
         layout: LayoutId,
         panels: &Panels,
     ) -> Result<(), ScheduleError> {
         let body = self.nested(|this| {
-            let (target, bulk) = this.way_of_panels(tensor, index, layout, panels);
+            let (target, bulk) = this.way_of_panels(stored.0, index, layout, panels);
             this.store_panel(value, panels, target, bulk);
             Ok(())
         })?;
         let registers = self.registers_of(layout, panels);
-        self.out.push(Stmt::Panels { count: panels.count, beside: panels.beside, registers, body, dealt: None });
+        let all = Stmt::Panels { count: panels.count, beside: panels.beside, registers, body, dealt: None };
+        self.push_panels(stored, panels.staging, all);
         Ok(())
     }
 
@@ -199,35 +200,56 @@ impl Lowering<'_> {
             return None;
         }
         let times = self.times_rows(layout);
-        let staging = self.staging(dtype, times * columns.div_ceil(each), (PANEL_ROWS, each));
+        let staging = self.staging(dtype, (times, columns.div_ceil(each)), (PANEL_ROWS, each));
         Some(Panels::of(columns, each, times, PanelSide::Rows, staging))
     }
 
     /// The same for one that is contiguous along the tile's rows, all 64 of a warpgroup in each panel.
     fn transposed_panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
         let columns = self.program.layout(layout).cols;
-        let whole = self.is_whole_warpgroups(layout, dtype) && self.times_rows(layout) == 1;
-        if !whole || !columns.is_multiple_of(LEAST_COLUMNS) {
+        if !self.is_whole_warpgroups(layout, dtype) || !columns.is_multiple_of(LEAST_COLUMNS) {
             return None;
         }
         let each = columns.min(PANEL_BYTES / (PANEL_ROWS * dtype.bytes()));
-        let staging = self.staging(dtype, columns.div_ceil(each), (each, PANEL_ROWS));
-        Some(Panels::of(columns, each, 1, PanelSide::Columns, staging))
+        let times = self.times_rows(layout);
+        let staging = self.staging(dtype, (times, columns.div_ceil(each)), (each, PANEL_ROWS));
+        Some(Panels::of(columns, each, times, PanelSide::Columns, staging))
     }
 
-    /// Places for so many panels of this shape.
-    fn staging(&mut self, dtype: Dtype, count: u32, (rows, cols): (u32, u32)) -> SharedId {
+    /// Places for panels of this shape, of which so many lie beside each other, so many times.
+    fn staging(&mut self, dtype: Dtype, (times, beside): (u32, u32), (rows, cols): (u32, u32)) -> SharedId {
+        /// One to write while another is on its way, for each warpgroup.
+        const PLACES: u32 = 2;
+        let places = PLACES.min(times * beside);
         let warpgroups = self.schedule.threads() / WARPGROUP;
         let alike = |shared: &Shared| shared.sent && (shared.dtype, shared.rows, shared.cols) == (dtype, rows, cols);
-        let staging = match self.program.shared.iter().position(alike) {
-            Some(at) => SharedId(at as u32),
-            None => self.shared(&format!("{}_panels", dtype.name()), dtype, rows, cols, 0),
-        };
+        if let Some(at) = self.program.shared.iter().position(alike) {
+            let buffer = &mut self.program.shared[at];
+            if buffer.lent.is_none() {
+                buffer.stages = buffer.stages.max(places * warpgroups);
+            }
+            return SharedId(at as u32);
+        }
+        let bytes = places * warpgroups * rows * cols * dtype.bytes();
+        let lender = if self.leaves_room(bytes, times) { None } else { self.lender(bytes) };
+        let staging = self.shared(&format!("{}_panels", dtype.name()), dtype, rows, cols, places * warpgroups);
+        if let Some(host) = lender {
+            let [slot, phase] = ["lent_slot", "lent_phase"].map(|name| self.names.fresh(name));
+            let Shared { stages, pitch, others, .. } = *self.program.shared(host);
+            let buffer = &mut self.program.shared[staging.0 as usize];
+            (buffer.host, buffer.lent) = (Some(host), Some(Lent { slot, phase, places }));
+            (buffer.stages, buffer.pitch, buffer.others) = (stages, pitch, others);
+        }
         let buffer = &mut self.program.shared[staging.0 as usize];
         (buffer.panels, buffer.sent) = (true, true);
-        // One to write while another is on its way, for each warpgroup.
-        buffer.stages = buffer.stages.max(count.min(2) * warpgroups);
         staging
+    }
+
+    /// Whether rings leave room for so many bytes, as they are taken to but by the tallest tiles, of which each warpgroup has several times 64 rows.
+    fn leaves_room(&self, bytes: u32, times: u32) -> bool {
+        const BARRIERS: u32 = 1024;
+        let taken: u32 = self.program.shared.iter().map(|shared| shared.stages * shared.tile_bytes()).sum();
+        times == 1 || self.schedule.pingpong || taken + bytes + BARRIERS <= self.schedule.shared_room()
     }
 
     /// Where a tile's panels go: by threads, and by TMA, if it can.

@@ -46,6 +46,10 @@ const DEEP_CYCLES: u32 = 4500;
 pub const BETWEEN_TILES: u32 = 600;
 pub const PACKED_ELEMENTS: u32 = 16;
 const TURNED_ELEMENTS: u32 = 32;
+/// Until TMA has read the last panel out of a slot that the ring lends. Measured on an H100 by tiles of 256 x 160 and by 128 x 192 in turn: 4096 x 28672 x
+/// 4096 takes 1376 and 1329 µs, 16384 x 1280 x 4096 (`nn`) 231 and 242, 4096 x 2560 x 5120 (`nn`) 141 and 166; with places of their own for panels,
+/// of which rings left room for one, the first took 1411.
+const LENT: u32 = 700;
 /// Bytes a cycle on an accumulator's way out.
 const STORE_BYTES: u32 = 16;
 
@@ -126,7 +130,8 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
             Pipeline::WarpRoles if schedule.pingpong => BETWEEN_TURNS,
             Pipeline::WarpRoles => {
                 let turned = if schedule.swapped { tile / TURNED_ELEMENTS } else { 0 };
-                BETWEEN_TILES + tile / PACKED_ELEMENTS + turned + after_products(nest, schedule, dot)
+                let lent = if program.shared.iter().any(|shared| shared.lent.is_some()) { LENT } else { 0 };
+                BETWEEN_TILES + tile / PACKED_ELEMENTS + turned + lent + after_products(nest, schedule, dot)
             }
             Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
         });
@@ -216,7 +221,7 @@ fn of_result(nest: &Nest, schedule: &Schedule, dot: &DotFact, of: impl Fn(&Op) -
 }
 
 /// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted the same, and what
-/// warpgroups read, each its rows of A, unless the same instructions multiply them for a product before, and all of B.
+/// warpgroups read: their rows of A, unless the same instructions multiply them for a product before, and all of B for each 64 of these.
 fn shared_traffic<'n>(
     nest: &'n Nest,
     schedule: &Schedule,
@@ -224,7 +229,9 @@ fn shared_traffic<'n>(
     known: bool,
     written: &mut Vec<&'n Op>,
 ) -> u32 {
-    let operands = [(&dot.a, dot.m, u32::from(!known)), (&dot.b, dot.n, schedule.threads().div_ceil(WARPGROUP))];
+    const ROWS: u32 = 64;
+    let blocks_of_rows = schedule.blocks[dot.m.index()].unwrap_or(1).div_ceil(ROWS);
+    let operands = [(&dot.a, dot.m, u32::from(!known)), (&dot.b, dot.n, blocks_of_rows)];
     let of = |(source, other, readers): (&OperandSource, AxisId, u32)| {
         let OperandSource::Tensor { load, .. } = source else { return 0 };
         let op = &nest.value(*load).op;
