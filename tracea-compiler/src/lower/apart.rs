@@ -13,7 +13,7 @@
 //! in a round that is not the next: barriers tell only whether a round is even. Panels that a warpgroup fetches for itself are asked for before its
 //! turn comes.
 
-use crate::program::{IntText, OwnId, PingPong, Program, Scope, Stmt};
+use crate::program::{IntText, PingPong, Program, Scope, Stmt};
 use crate::schedule::ScheduleError;
 
 /// Warpgroups that take turns.
@@ -25,12 +25,9 @@ pub fn take_turns(program: &mut Program) -> Result<(), ScheduleError> {
         return Err(refused("operands come by more rings than one"));
     };
     let counter = counter.clone();
-    let own = (0..).zip(&program.own);
-    let fetches: Vec<Stmt> =
-        own.map(|(id, own)| Stmt::FetchOwn { own: OwnId(id), shared: own.shared, first: true }).collect();
     for stmt in &mut program.body {
         if let Stmt::ForUnits(unit) = stmt {
-            take_turn(unit, &counter, &fetches)?;
+            take_turn(unit, &counter)?;
         }
     }
     let last = program.body.iter().rposition(|stmt| matches!(stmt, Stmt::ForUnits(_))).map_or(0, |at| at + 1);
@@ -39,7 +36,7 @@ pub fn take_turns(program: &mut Program) -> Result<(), ScheduleError> {
     Ok(())
 }
 
-fn take_turn(unit: &mut Vec<Stmt>, counter: &str, fetches: &[Stmt]) -> Result<(), ScheduleError> {
+fn take_turn(unit: &mut Vec<Stmt>, counter: &str) -> Result<(), ScheduleError> {
     let loops: Vec<usize> = (0..unit.len()).filter(|at| matches!(unit[*at], Stmt::For { .. })).collect();
     let [at] = loops[..] else { return Err(refused("there is more than one loop")) };
     let Stmt::For { until: IntText::Name(steps), .. } = &unit[at] else {
@@ -51,7 +48,6 @@ fn take_turn(unit: &mut Vec<Stmt>, counter: &str, fetches: &[Stmt]) -> Result<()
         unit[..at].iter().position(counted).ok_or_else(|| refused("the loop's steps are not counted before it"))?;
     unit.insert(at + 1, Stmt::PingPong(PingPong::Pass, WARPGROUPS));
     unit.insert(at, Stmt::PingPong(PingPong::Take, WARPGROUPS));
-    unit.splice(at..at, fetches.iter().cloned());
     let steps = unit.remove(known);
     unit.splice(0..0, [steps, Stmt::LeaveToOther { counter: counter.to_string(), by }]);
     Ok(())

@@ -225,6 +225,7 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
                 sunk::sink(&mut program);
             }
         }
+        epilogue::fetch_first_panels(&mut program);
         if program.apart {
             apart::take_turns(&mut program)?;
         }

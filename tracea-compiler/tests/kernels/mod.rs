@@ -45,11 +45,12 @@ fn kernel(file: &str, mut function: syn::ItemFn) -> Kernel {
     Kernel { name, nests, schedules }
 }
 
-/// Under the schedule pinned for the target, else under the compiler's own portfolio; nothing where the target adds nothing.
+/// Under the schedules pinned for the target, else under the compiler's own portfolio; nothing where the target adds nothing.
 pub fn lower(kernel: &Kernel, nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, ScheduleError> {
-    match kernel.schedules.iter().find(|spec| spec.target == target.name) {
-        Some(spec) => lower_pinned(nest, target, spec).map(|lowered| vec![lowered]),
-        None => lower_portfolio(nest, target),
+    let pinned: Vec<_> = kernel.schedules.iter().filter(|spec| spec.target == target.name).collect();
+    match &pinned[..] {
+        [] => lower_portfolio(nest, target),
+        pinned => pinned.iter().map(|spec| lower_pinned(nest, target, spec)).collect(),
     }
 }
 

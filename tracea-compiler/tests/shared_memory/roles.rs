@@ -126,8 +126,9 @@ fn play_by_turns(roles: &[Vec<Event>; 2], at_a_time: [usize; 2]) -> Result<(), S
 }
 
 fn settings(program: &Program) -> Vec<Setting> {
+    let is_cut = program.split.as_ref().is_some_and(|split| split.most_parts > 1);
     let parts: &[((i64, i64), bool)] =
-        if program.split.is_some() { &[((0, 1), false), ((1, 3), true), ((2, 3), false)] } else { &[((0, 1), false)] };
+        if is_cut { &[((0, 1), false), ((1, 3), true), ((2, 3), false)] } else { &[((0, 1), false)] };
     let mut all = Vec::new();
     for size in [1, 5, 200, 450] {
         for by_tma in [false, true] {

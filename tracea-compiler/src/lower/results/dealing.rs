@@ -39,6 +39,11 @@ const MOST_PARTS_AHEAD_OF_CHAINS: u32 = 2;
 /// their own tile and a panel of another block's.
 pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<Stmt> {
     let Some(at) = body.iter().position(|stmt| matches!(stmt, Stmt::JoinParts { .. })) else { return body };
+    // What warpgroups have asked for themselves, they read: all panels of it.
+    if !program.own.is_empty() {
+        program.split.iter_mut().for_each(|split| split.most_parts = 1);
+        return body;
+    }
     let Some((layout, panels)) = panels_after(program, &body, at) else { return body };
     let size = program.layout(layout).size();
     // Measured on an H100: 3328 x 1536 x 2048 takes 41.7 µs by tiles of 208 rows, 132 whole and 60 in two parts that the last block adds up, and

@@ -17,9 +17,10 @@
 //! while the last products run. Where TMA cannot fetch them, threads read them from global memory, a panel at a time too: either
 //! way one panel of registers lives beside the accumulators.
 //!
-//! Warpgroups that take turns would hold up each other's steps there. Each asks for its own panels, to places of its own:
+//! Warpgroups that take turns would hold up each other's steps there, and of those that have several blocks of rows each is at another one's
+//! panel. Each asks for its own panels, to places of its own:
 //! ```text
-//! before its turn      fetch the first panels
+//! before the loop      fetch the first panels
 //! after it             for panel { wait until it has come; read it; y = t + r; write and send the panel of y; fetch the next to its place }
 //! ```
 
@@ -33,7 +34,7 @@ use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
 use crate::program::{
-    BulkCopy, BulkForm, ConditionId, Domain, IntText, OwnId, OwnPanels, Premise, RingId, Stmt, Turn, VarId,
+    BulkCopy, BulkForm, ConditionId, Domain, IntText, OwnId, OwnPanels, Premise, Program, RingId, Stmt, Turn, VarId,
 };
 use crate::schedule::{ScheduleError, WARPGROUP};
 use std::collections::BTreeSet;
@@ -375,6 +376,20 @@ impl Lowering<'_> {
         let body: Vec<Stmt> = passes.collect();
         if let (Some(fetch), false) = (fetches.first(), body.is_empty()) {
             self.out.push(each_panel(fetch.panels, body));
+        }
+    }
+}
+
+/// What warpgroups fetch for themselves, they ask for before a unit's loop.
+pub fn fetch_first_panels(program: &mut Program) {
+    let own = (0..).zip(&program.own);
+    let fetches: Vec<Stmt> =
+        own.map(|(id, own)| Stmt::FetchOwn { own: OwnId(id), shared: own.shared, first: true }).collect();
+    for stmt in &mut program.body {
+        if let Stmt::ForUnits(unit) = stmt
+            && let Some(at) = unit.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))
+        {
+            unit.splice(at..at, fetches.iter().cloned());
         }
     }
 }
