@@ -187,17 +187,7 @@ pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> O
     if !has_chain(nest, facts) || !known_ends || schedule.threads() != 2 * WARPGROUP {
         return None;
     }
-    let short = |id: ValueId| match &nest.value(id).op {
-        Op::Int(_) => nest.value(id).ty.axes.is_empty(),
-        // By a row's or a column's value, tiles are multiplied.
-        Op::Binary(BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow, _, by) => nest.value(*by).ty.axes.len() < 2,
-        // A thread has few rows and columns.
-        Op::Unary(..) | Op::Call(..) if nest.value(id).ty.axes.len() < 2 => true,
-        Op::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Exp | UnaryOp::Exp2),
-        Op::Call(..) => false,
-        _ => true,
-    };
-    if !facts.order.iter().all(|id| short(*id)) {
+    if !facts.order.iter().all(|id| is_short(nest, *id)) {
         return None;
     }
     let mut wide = Schedule { warps: (12, 1), ..schedule.clone() };
@@ -213,6 +203,20 @@ pub fn by_three_warpgroups(nest: &Nest, facts: &Facts, schedule: &Schedule) -> O
     }
     wide.why = "three warpgroups, two of which work out what to multiply while one multiplies".into();
     Some(wide)
+}
+
+/// Whether an element of the value takes few instructions, and no numbers beside it.
+fn is_short(nest: &Nest, id: ValueId) -> bool {
+    match &nest.value(id).op {
+        Op::Int(_) => nest.value(id).ty.axes.is_empty(),
+        // By a row's or a column's value, tiles are multiplied.
+        Op::Binary(BinaryOp::Div | BinaryOp::Rem | BinaryOp::Pow, _, by) => nest.value(*by).ty.axes.len() < 2,
+        // A thread has few rows and columns.
+        Op::Unary(..) | Op::Call(..) if nest.value(id).ty.axes.len() < 2 => true,
+        Op::Unary(op, _) => matches!(op, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Exp | UnaryOp::Exp2),
+        Op::Call(..) => false,
+        _ => true,
+    }
 }
 
 /// The same schedule for one warpgroup a block: fewer rows, for products that have few; nothing where a dot's rows are another
@@ -343,10 +347,11 @@ pub fn by_square_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<S
 }
 
 /// Tiles of twice as many rows, two blocks of 64 to each warpgroup, and of so many columns: the largest that threads have registers for, which take the
-/// fewest bytes from L2.
+/// fewest bytes from L2. Panels that are turned on their way leave no registers for functions that take many instructions.
 pub fn by_tall_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule, columns: u32) -> Option<Schedule> {
     let [dot] = &facts.dots[..] else { return None };
-    if [dot.m, dot.n].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
+    let tiled = [dot.m, dot.n].iter().all(|axis| nest.axis(*axis).kind == AxisKind::Tiled);
+    if !tiled || (schedule.swapped && !facts.order.iter().all(|id| is_short(nest, *id))) {
         return None;
     }
     let why = "two blocks of rows to a warpgroup, for operands of which rows begin amid lines of memory".into();
