@@ -47,8 +47,8 @@ pub const BETWEEN_TILES: u32 = 600;
 pub const PACKED_ELEMENTS: u32 = 16;
 const TURNED_ELEMENTS: u32 = 32;
 /// Until TMA has read the last panel out of a slot that the ring lends. Measured on an H100 by tiles of 256 x 160 and by 128 x 192 in turn: 4096 x 28672 x
-/// 4096 takes 1376 and 1329 µs, 16384 x 1280 x 4096 (`nn`) 231 and 242, 4096 x 2560 x 5120 (`nn`) 141 and 166; with places of their own for panels,
-/// of which rings left room for one, the first took 1411.
+/// 4096 takes 1376 and 1329 µs, 16384 x 1280 x 4096 (`nn`) 231 and 242, 4096 x 2560 x 5120 (`nn`) 141 and 166; by one place of
+/// each warpgroup's own, for which rings leave room, the first took 1.10 of the other.
 const LENT: u32 = 700;
 /// Bytes a cycle on an accumulator's way out.
 const STORE_BYTES: u32 = 16;
