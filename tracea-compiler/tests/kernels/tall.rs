@@ -38,22 +38,3 @@ pub fn tall_halves<M: Dim, N: Dim, K: Dim>(
         c[(i, j)] = acc.to();
     });
 }
-
-/// `c = aᵀ · b`
-#[kernel]
-#[schedule(sm_90a, i = 256, j = 64, k = 64, stages = 4, consumers = 2)]
-#[schedule(sm_90a, i = 192, j = 256, k = 64, stages = 3, consumers = 2, swapped = true, cluster = 2)]
-pub fn tall_words<M: Dim, N: Dim, K: Dim>(
-    a: &Tensor<f16, (K, M)>,
-    b: &Tensor<f16, (K, N)>,
-    c: &mut Tensor<f32, (M, N)>,
-) {
-    tile!(for (i, j) in (M, N) {
-        let mut acc = zeros::<f32>((i, j));
-        tile!(for k in K {
-            acc += dot(a[(k, i)].t(), b[(k, j)]);
-        });
-        c[(i, j)] = acc;
-    });
-}
-

@@ -245,7 +245,8 @@ impl Lowering<'_> {
         staging
     }
 
-    /// Whether rings leave room for so many bytes, as they are taken to but by the tallest tiles, of which each warpgroup has several times 64 rows.
+    /// Whether rings leave room for so many bytes. Schedules see to that, but for the tallest tiles, of which each warpgroup has several times 64 rows
+    /// beside other ones'.
     fn leaves_room(&self, bytes: u32, times: u32) -> bool {
         const BARRIERS: u32 = 1024;
         let taken: u32 = self.program.shared.iter().map(|shared| shared.stages * shared.tile_bytes()).sum();
