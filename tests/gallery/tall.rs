@@ -4,6 +4,7 @@
 use crate::case::{Outcome, Sizes, Subject};
 use crate::expected::{Expected, sum, total};
 use crate::swapped::elements;
+use crate::turns::layers;
 use tracea::prelude::*;
 
 /// `y = max(scale ∘ (x · wᵀ) + bias, 0) + r`, one scale a row and one bias a column
@@ -120,13 +121,7 @@ pub fn subjects() -> Vec<Subject> {
                 &*r.view()?,
                 &mut *y.view_mut()?,
             ))?;
-            Outcome::new(y, move || {
-                elements(m, n, |i, j| {
-                    let product = sum((0..k).map(|p| x_values.at(&[i, p]) * w_values.at(&[j, p])), 0.0);
-                    let scaled = product.times(scale_values.at(&[i])).plus(bias_values.at(&[j]));
-                    scaled.map(|value| value.max(0.0), 1.0).plus(r_values.at(&[i, j]))
-                })
-            })
+            Outcome::new(y, move || layers(&x_values, &w_values, [&scale_values, &bias_values], &r_values))
         }),
         Subject::new("tall_halves", SIZES, |setting, visit| {
             let [m, n, k] = setting.sizes()?;

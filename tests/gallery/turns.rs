@@ -2,7 +2,7 @@
 //! in along rows, columns and both, and results of two and four bytes.
 
 use crate::case::{Outcome, Sizes, Subject};
-use crate::expected::sum;
+use crate::expected::{Array, Expected, sum};
 use crate::swapped::elements;
 use tracea::prelude::*;
 
@@ -60,6 +60,16 @@ const SIZES: Sizes = Sizes {
     random: &[1..=400, 1..=600, 1..=200],
 };
 
+/// `max(scale ∘ (x · wᵀ) + bias, 0) + r`
+pub fn layers(x: &Array, w: &Array, [scale, bias]: [&Array; 2], r: &Array) -> Vec<Expected> {
+    let ([m, k], [n, _]) = (x.shape(), w.shape());
+    elements(m, n, |i, j| {
+        let product = sum((0..k).map(|p| x.at(&[i, p]) * w.at(&[j, p])), 0.0);
+        let scaled = product.times(scale.at(&[i])).plus(bias.at(&[j]));
+        scaled.map(|value| value.max(0.0), 1.0).plus(r.at(&[i, j]))
+    })
+}
+
 pub fn subjects() -> Vec<Subject> {
     vec![
         Subject::new("layers_in_turn", SIZES, |setting, visit| {
@@ -78,13 +88,7 @@ pub fn subjects() -> Vec<Subject> {
                 &*r.view()?,
                 &mut *y.view_mut()?,
             ))?;
-            Outcome::new(y, move || {
-                elements(m, n, |i, j| {
-                    let product = sum((0..k).map(|p| x_values.at(&[i, p]) * w_values.at(&[j, p])), 0.0);
-                    let scaled = product.times(scale_values.at(&[i])).plus(bias_values.at(&[j]));
-                    scaled.map(|value| value.max(0.0), 1.0).plus(r_values.at(&[i, j]))
-                })
-            })
+            Outcome::new(y, move || layers(&x_values, &w_values, [&scale_values, &bias_values], &r_values))
         }),
         Subject::new("wide_in_turn", SIZES, |setting, visit| {
             let [m, n, k] = setting.sizes()?;

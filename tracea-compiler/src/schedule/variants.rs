@@ -346,15 +346,14 @@ pub fn by_square_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<S
     cluster::candidates(nest, facts).map(|axis| Schedule { cluster: Some(axis), ..square.clone() }).collect()
 }
 
-/// Tiles of twice as many rows, two blocks of 64 to each warpgroup, and of so many columns: the largest that threads have registers for, which take the
-/// fewest bytes from L2. Panels that are turned on their way leave no registers for functions that take many instructions.
+/// Tiles of twice as many rows, two blocks of 64 to each warpgroup, and of so many columns: fewer bytes from L2 for what they multiply. Panels that are turned on their way leave no registers for functions that take many instructions.
 pub fn by_tall_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule, columns: u32) -> Option<Schedule> {
     let [dot] = &facts.dots[..] else { return None };
     let tiled = [dot.m, dot.n].iter().all(|axis| nest.axis(*axis).kind == AxisKind::Tiled);
     if !tiled || (schedule.swapped && !facts.order.iter().all(|id| is_short(nest, *id))) {
         return None;
     }
-    let why = "two blocks of rows to a warpgroup, for operands of which rows begin amid lines of memory".into();
+    let why = "two blocks of rows to a warpgroup, for fewer bytes from L2".into();
     let mut tall = Schedule { why, ..schedule.clone() };
     tall.blocks[dot.m.index()] = tall.blocks[dot.m.index()].map(|rows| 2 * rows);
     tall.blocks[dot.n.index()] = Some(columns);
