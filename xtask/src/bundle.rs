@@ -12,9 +12,6 @@ use std::process::{Command, Stdio};
 /// Tests that need cargo or the source tree where they run.
 const LEFT_OUT: &[&str] = &["ui", "snapshots"];
 
-/// What travels to a GPU machine in one piece.
-const LIMIT_MIB: u64 = 100;
-
 const RUN_TESTS: &str = r#"#!/usr/bin/env bash
 # Runs every packed test; arguments go to each of them (a filter, --list). NVRTC is the machine's own.
 set -uo pipefail
@@ -69,9 +66,8 @@ pub fn run(with_benches: bool) -> Result {
         Err(error) => eprintln!("xtask: {error} -- packed without its commit"),
     }
 
-    let mib = size(&folder).div_ceil(1 << 20);
-    println!("{}: {mib} MiB", folder.display());
-    if mib > LIMIT_MIB { Err(format!("the bundle has {mib} MiB, more than {LIMIT_MIB}")) } else { Ok(()) }
+    println!("{}: {} MiB", folder.display(), size(&folder).div_ceil(1 << 20));
+    Ok(())
 }
 
 /// The commit that the working tree stands on, `-dirty` where it was changed since.

@@ -5,11 +5,11 @@
 //! x[(n, p * stride + r, q * stride + s, c)]   windows: (n, p, q) = i.coords(), rows along a flat axis over several
 //! ```
 //! A box's alignment and a window's numbers are known at launch only, so that such a copy stands beside one by threads. Where a sum runs along
-//! several axes, boxes are no wider than the last of them: a tile's other columns are cleared once. Where one warpgroup multiplies rows, boxes are
-//! no taller than the tensor either.
+//! several axes, boxes are no wider than the last of them: a tile's other columns are cleared once. Of what makes a product's rows or columns, boxes
+//! are no taller than the tensor either.
 
 use super::Lowering;
-use super::analysis::{inner_sum, mentions};
+use super::analysis::{DotFact, inner_sum, mentions};
 use super::loops::Resident;
 use super::results::stores::Panels;
 use super::rings::Group;
@@ -20,7 +20,7 @@ use crate::program::{
     BulkCopy, BulkForm, BulkStore, ConditionId, IntText, Narrow, PanelSide, Param, ParamType, Premise, Short, Stmt,
     map_name,
 };
-use crate::schedule::{WARPGROUP, panel};
+use crate::schedule::panel;
 
 /// Elements of a tensor that make up the rows of a tile.
 struct Source<'n> {
@@ -269,15 +269,16 @@ impl<'n> Lowering<'n> {
         Some(rows)
     }
 
-    /// The dim that ends with the rows that one warpgroup multiplies, of which a product may have fewer: a row of zeros takes TMA longer than
+    /// The dim that ends with a product's rows or columns, of which it may have fewer than a tile: a row of zeros takes TMA longer than
     /// one of the tensor. What is left in the others' place reaches their own results alone, unless a product sums over them.
     pub fn short_along(&self, operand: &Resident) -> Option<DimId> {
         let Extent::Dim(dim) = self.nest.axis(operand.rows).extent else { return None };
         let rows = self.schedule.blocks[operand.rows.index()]?;
-        let multiplied = self.facts.dots.iter().any(|dot| dot.m == operand.rows && self.reads(dot.value, operand));
+        let is_of = |dot: &DotFact| dot.m == operand.rows || dot.n == operand.rows;
+        let multiplied = self.facts.dots.iter().any(|dot| is_of(dot) && self.reads(dot.value, operand));
         let may_be_few = self.nest.dim(dim).known.is_none_or(|known| known < i64::from(rows));
         let summed = self.facts.dots.iter().any(|dot| dot.k == operand.rows);
-        let fits = self.schedule.threads() == WARPGROUP && multiplied && !summed && may_be_few;
+        let fits = multiplied && !summed && may_be_few;
         (fits && self.comes_by_boxes(operand) && !self.brings_extra_rows(operand)).then_some(dim)
     }
 

@@ -84,7 +84,7 @@ fn a_slot_is_free_when_the_consumers_of_all_blocks_say_so() {
         "constexpr int CLUSTER = 2;",
         "mbarrier_init(a_ready_full + stage, A_READY_BULK ? 1 : PRODUCERS);",
         "mbarrier_init(a_ready_empty + stage, CLUSTER * THREADS / 32);",
-        "mbarrier_arrive_expect_tx(a_ready_full + slot, ARingBuffer::bytes + BRingBuffer::bytes);",
+        "mbarrier_arrive_expect_tx(a_ready_full + slot, a_rows * ARingBuffer::row_bytes + BRingBuffer::bytes);",
     ] {
         assert_eq!(text.matches(line).count(), 1, "{line} in\n{text}");
     }

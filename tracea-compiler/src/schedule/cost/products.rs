@@ -258,10 +258,10 @@ fn fragments(schedule: &Schedule, dot: &DotFact) -> u32 {
 }
 
 /// The dim that boxes of the operand are no taller than: how many bytes they bring is known at launch.
-fn short(nest: &Nest, program: &Program, dot: &DotFact, tensor: TensorId, rows: AxisId) -> Option<DimId> {
+fn short(nest: &Nest, program: &Program, tensor: TensorId, rows: AxisId) -> Option<DimId> {
     let Extent::Dim(dim) = nest.axis(rows).extent else { return None };
     let clips = |short: &Short| short.tensor == tensor && short.dim == dim;
-    (rows == dot.m && program.short.iter().any(clips)).then_some(dim)
+    program.short.iter().any(clips).then_some(dim)
 }
 
 /// Of an operand's tile of the product: its rows or columns, and a step's terms of each.
@@ -371,9 +371,11 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program, s
             let narrow = inner_sum(nest, facts, columns).filter(|_| scattered == 0);
             let panel = panel(nest.tensor(*tensor).dtype);
             let narrow = narrow.map(|dim| GridAxis { dims: vec![dim.index()], block: panel });
-            let short = short(nest, program, dot, *tensor, rows);
+            let short = short(nest, program, *tensor, rows);
             let axis = |dim: DimId| GridAxis { dims: vec![dim.index()], block: block(rows) };
-            let short = short.map(|dim| plan::Short { axis: axis(dim), spared: *spared });
+            // What other operands take shows in a step all the same.
+            let spared = if rows == dot.m { *spared } else { 0 };
+            let short = short.map(|dim| plan::Short { axis: axis(dim), spared });
             fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, narrow, short, over });
         }
     }
