@@ -47,10 +47,20 @@ impl Emitter<'_> {
     /// Where this block's tile begins along an axis, by its position there, or its cluster's.
     fn first_coordinate(&mut self, axis: AxisId, position: &str) {
         let (name, block) = (self.axis_name(axis), self.block_name(axis));
-        self.out.line(match self.is_clustered(axis) {
-            true => format!("const int {name}0 = ({position} * CLUSTER + rank) * {block};"),
-            false => format!("const int {name}0 = {position} * {block};"),
-        });
+        let position = match self.is_clustered(axis) {
+            true => format!("{} * CLUSTER + rank", parenthesised(position)),
+            false => position.to_string(),
+        };
+        if !self.program.grid.iter().any(|grid| grid.axis == axis && grid.overlaps) {
+            self.out.line(format!("const int {name}0 = {} * {block};", parenthesised(&position)));
+            return;
+        }
+        // Sums of which some are cut add up in another order where they are.
+        let alike = match self.program.split.as_ref().and_then(|split| split.whole.as_ref()) {
+            Some(whole) => format!(", !CUT || {} == 0", whole.count),
+            None => String::new(),
+        };
+        self.out.line(format!("const int {name}0 = tile_begin<{block}>({position}, {}{alike});", self.extent(axis)));
     }
 
     /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.
@@ -122,7 +132,6 @@ impl Emitter<'_> {
             if self.nest.axis(axis).kind == AxisKind::Each {
                 self.out.line(format!("const int {name} = {index};"));
             } else {
-                let index = if axes.is_empty() && !descending { index } else { format!("({index})") };
                 self.first_coordinate(axis, &index);
             }
             if !axes.is_empty() {

@@ -26,6 +26,7 @@
 //! - `roles` splits copying from multiplying where a target has warp roles, which pass tiles by `rings`;
 //! - `side_by_side` has two products of one operand multiplied by the same instructions, `beside` computes other values meanwhile;
 //! - `overlap` lets products run on while the next operands are awaited, `shifted` while the next step works out what to multiply;
+//! - `last_tiles` has last tiles begin where they end with their axis;
 //! - `bulk` finds the copies that TMA can make, `windows` those whose rows walk a tensor by steps;
 //! - `clusters` finds the tiles that neighbouring blocks fetch for each other;
 //! - `dots` places products, and `results` decides how what a block has computed leaves it, and what it takes in on its way out;
@@ -50,6 +51,7 @@ mod held_rows;
 mod in_turn;
 mod invariance;
 mod kept;
+mod last_tiles;
 mod leaps;
 mod looked_up;
 mod loops;

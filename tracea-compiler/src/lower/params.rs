@@ -2,6 +2,7 @@
 
 use super::analysis::{Facts, longer_along};
 use super::domains::Domains;
+use super::last_tiles;
 use super::names::Names;
 use crate::identifier;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
@@ -70,7 +71,8 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
             .iter()
             .map(|axis| {
                 let block = schedule.blocks[axis.index()].unwrap_or(1);
-                GridAxis { axis: *axis, block, descending: descending(*axis) }
+                let overlaps = last_tiles::overlap(nest, facts, schedule, *axis);
+                GridAxis { axis: *axis, block, descending: descending(*axis), overlaps }
             })
             .collect(),
         raster,

@@ -201,6 +201,18 @@ pub enum Predicate {
     Not(Box<Predicate>),
 }
 
+impl Predicate {
+    /// Whether the test holds for any number that it compares.
+    fn any_int(&self, test: &impl Fn(&Int) -> bool) -> bool {
+        match self {
+            Predicate::Const(_) => false,
+            Predicate::Compare(_, a, b) => a.any(test) || b.any(test),
+            Predicate::And(a, b) | Predicate::Or(a, b) => a.any_int(test) || b.any_int(test),
+            Predicate::Not(inner) => inner.any_int(test),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompareOp {
     Lt,
@@ -387,6 +399,43 @@ impl Nest {
     }
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.index()]
+    }
+    /// Whether the test holds for any index, bound or number of a predicate, or anything that these are made of.
+    pub fn any_int(&self, test: &impl Fn(&Int) -> bool) -> bool {
+        let in_value = |value: &Value| match &value.op {
+            Op::Int(int) => int.any(test),
+            Op::Predicate(predicate) => predicate.any_int(test),
+            Op::Load { index, .. } => index.iter().any(|int| int.any(test)),
+            _ => false,
+        };
+        self.values.iter().any(in_value) || self.body.any_int(test)
+    }
+}
+
+impl Block {
+    /// The same of loops' bounds, and of where results go.
+    fn any_int(&self, test: &impl Fn(&Int) -> bool) -> bool {
+        self.stmts.iter().any(|stmt| match stmt {
+            Stmt::Loop(inner) => {
+                let bounds = inner.from.iter().chain(&inner.until);
+                bounds.into_iter().any(|bound| bound.any(test)) || inner.body.any_int(test)
+            }
+            Stmt::Store { index, .. } => index.iter().any(|int| int.any(test)),
+            Stmt::Value(_) => false,
+        })
+    }
+
+    /// All stores, those in loops too: of which tensors, and where.
+    pub fn stores(&self) -> Vec<(TensorId, &[Int])> {
+        let mut stores = Vec::new();
+        for stmt in &self.stmts {
+            match stmt {
+                Stmt::Store { tensor, index, .. } => stores.push((*tensor, &index[..])),
+                Stmt::Loop(inner) => stores.extend(inner.body.stores()),
+                Stmt::Value(_) => {}
+            }
+        }
+        stores
     }
 }
 

@@ -192,6 +192,8 @@ pub struct GridAxis {
     pub block: u32,
     /// From the last block to the first.
     pub descending: bool,
+    /// The last block begins where it ends with the axis, as long as that is not shorter.
+    pub overlaps: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

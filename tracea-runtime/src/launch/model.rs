@@ -537,11 +537,15 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
 
 /// Bytes a step of operands' rows that lie beside the tensors, for each block: the last ones along an axis have them.
 fn beside(variant: &Variant, sizes: &Sizes) -> u64 {
-    let of = |axis: &GridAxis| {
+    let of = |(at, axis): (usize, &GridAxis)| {
         let (blocks, block) = (blocks(axis, sizes), u64::from(axis.block));
-        if blocks > 1 { blocks.saturating_mul(block).saturating_sub(sizes.product(axis.dims)) / blocks } else { 0 }
+        if blocks > 1 && !variant.overlapping.contains(&at) {
+            blocks.saturating_mul(block).saturating_sub(sizes.product(axis.dims)) / blocks
+        } else {
+            0
+        }
     };
-    let beside: u64 = variant.grid.iter().map(of).sum();
+    let beside: u64 = variant.grid.iter().enumerate().map(of).sum();
     let rows: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).sum();
     let bytes: u64 = variant.cost.fetches.iter().map(|fetch| u64::from(fetch.bytes)).sum();
     beside.saturating_mul(bytes) / rows.max(1)
