@@ -11,6 +11,7 @@ use super::skew::{Skews, are_ragged, has_room};
 use super::tensor_map::merges;
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::plan::{Arg, Fetch, GridAxis, Growing, KernelDef, Precomputed, Split, StepCost, Variant};
+use memory::{BESIDE_THREADS, BESIDE_TMA, Moved, beside_memory, half_used};
 
 /// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle: from 4 bytes on each by an instruction of its own, below by
 /// pairs. Measured with f16 rows aligned to 2 bytes on an H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3
@@ -106,13 +107,6 @@ const STORED_BY_ONE: u64 = 6;
 /// time. Measured on an H200 by a layer norm of 2048 x 32000: 77 µs by a block for each row, 71.6 in turn.
 const WITH_SLICES_AT_HAND: (u64, u64) = (4, 5);
 
-/// Bytes, read and written, that memory moves in a cycle for each multiprocessor beside products: 4.4 TB/s of an H200 at 1.75 GHz.
-const MEMORY_BYTES: u64 = 19;
-
-/// Of what takes less time, moving memory or working, so many tenths show: more where the same threads do both.
-const BESIDE_TMA: u64 = 3;
-const BESIDE_THREADS: u64 = 7;
-
 /// What of a device bears on that.
 #[derive(Clone, Copy)]
 pub(super) struct Capacity {
@@ -171,7 +165,7 @@ pub(super) fn prediction(
     let alignments = if variant.joined.is_empty() { alignments } else { Alignments::of(tensors) };
     let merged = Merged::of(kernel, variant, sizes, &gapless);
     let sizes = &merged.map_or(*sizes, |merged| merged.sizes(sizes));
-    let moved = tensors.iter().map(|tensor| (tensor.layout().elements() * tensor.dtype().bytes()) as u64).sum();
+    let moved = Moved::of(variant, sizes, capacity, tensors);
     let with = |copies: &Copies, realigned_to: u32| {
         let realigned =
             |all: Alignments, copied: Copied| all.realigned(copied.tensor, copied.alignment().min(ALIGNED_AFTER_COPY));
@@ -259,18 +253,18 @@ pub(super) fn fetched(kernel: &KernelDef, variant: &Variant) -> impl Iterator<It
     })
 }
 
-/// In as many parts as serve it best, with operands of these alignments; `moved` are the bytes of all tensors.
-fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignments, moved: u64) -> Prediction {
+/// In as many parts as serve it best, with operands of these alignments.
+fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignments, moved: Moved) -> Prediction {
     let tenths = if variant.cost.fetches.is_empty() { BESIDE_THREADS } else { BESIDE_TMA };
-    let half_used = half_used(variant, sizes, capacity, moved) + uncovered(variant, sizes, capacity, alignments);
+    let half_used = half_used(variant, sizes, capacity, moved.once) + uncovered(variant, sizes, capacity, alignments);
+    let again = memory::cycles(moved.again, capacity);
     let of = |shares: Shares| {
-        let bytes = moved.saturating_add(part_bytes(variant, sizes, shares));
-        let memory = bytes / (MEMORY_BYTES * u64::from(capacity.multiprocessors));
+        let memory = memory::cycles(moved.once.saturating_add(part_bytes(variant, sizes, shares)), capacity);
         let Cycles { working, joining } = cycles_of(variant, sizes, capacity, shares, alignments);
         let cycles = match variant.cost.fetches {
-            [] => beside_memory(tenths, working.saturating_add(joining), memory),
+            [] => beside_memory(tenths, working.saturating_add(joining), memory, again),
             // Parts are joined when the last operand has come.
-            _ => beside_memory(tenths, working, memory).saturating_add(joining),
+            _ => beside_memory(tenths, working, memory, again).saturating_add(joining),
         };
         Prediction { cycles: cycles.saturating_add(half_used), shares, realigned_to: 0 }
     };
@@ -309,23 +303,6 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
             .map(move |parts| Shares { whole: first as u32, parts: parts as u32 })
     });
     ways.map(of).fold(whole, |best, next| if next.cycles < best.cycles { next } else { best })
-}
-
-/// What multiprocessors do and what memory moves go on at the same time, but not from the first to the last cycle: so much of what takes
-/// less shows.
-fn beside_memory(tenths: u64, cycles: u64, memory: u64) -> u64 {
-    cycles.max(memory).saturating_add(cycles.min(memory).saturating_mul(tenths) / 10)
-}
-
-/// Where blocks hold whole rows before they write any, memory is half used while the first ones bring theirs, and while the last ones write:
-/// how much longer that takes.
-fn half_used(variant: &Variant, sizes: &Sizes, capacity: Capacity, moved: u64) -> u64 {
-    if variant.kept.is_none() && variant.longest.is_none() {
-        return 0;
-    }
-    let tiles = tile_count(variant, sizes).max(1);
-    let at_a_time = u64::from(capacity.blocks_at_a_time(resident(variant, sizes, capacity, 1), 1));
-    moved / (2 * MEMORY_BYTES * u64::from(capacity.multiprocessors)) * at_a_time.min(tiles) / tiles
 }
 
 /// What blocks that keep skewed rows compute while no other on the multiprocessor has memory busy: of two or three at a time, each does in its share
@@ -571,5 +548,6 @@ fn walked(fetch: &Fetch, sizes: &Sizes) -> u64 {
     (bytes * columns.min(block) / block).max(bytes / 2)
 }
 
+mod memory;
 #[cfg(test)]
 mod tests;

@@ -301,6 +301,31 @@ fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
     assert_eq!(of(96, true), of(128, true), "of one row of tiles none lies beside another");
 }
 
+/// Two tiles of 64 x 128, one above the other, walk the same weights.
+#[test]
+fn blocks_that_do_not_fetch_for_each_other_read_large_weights_again() {
+    const fn fetches(blocks: u32) -> [Fetch; 2] {
+        [
+            Fetch { bytes: 64 * 64 * 2, ..WIDE.cost.fetches[0] },
+            Fetch { bytes: 128 * 64 * 2, blocks, ..WIDE.cost.fetches[1] },
+        ]
+    }
+    const ALONE: &[Fetch] = &fetches(1);
+    const TOGETHER: &[Fetch] = &fetches(2);
+    const SINGLE: Variant = Variant {
+        grid: &[GridAxis { dims: &[0], block: 64 }, GridAxis { dims: &[1], block: 128 }],
+        cost: Cost { steps: &[StepCost { latency: 360, work: 360, over: STEPS }], fetches: ALONE, ..WIDE.cost },
+        ..WIDE
+    };
+    let paired = Variant { cluster: 2, paired: Some(0), cost: Cost { fetches: TOGETHER, ..SINGLE.cost }, ..SINGLE };
+    let longer = |sizes| says(&SINGLE, sizes, 0, false).cycles as i64 - says(&paired, sizes, 0, false).cycles as i64;
+    let pairing = PAIRING as i64;
+    assert!(longer([128, 8192, 28672]) > 10 * pairing, "470 MB");
+    assert!(longer([128, 8192, 8192]) <= 0, "134 MB, of which L2 holds what either block has yet to read");
+    assert!(longer([128, 28672, 8192]) <= 0, "several waves, in which the pairs' tiles follow each other");
+    assert!(longer([64, 8192, 28672]) <= 0, "one tile for all rows");
+}
+
 /// 200 rows are four tiles of 64, of which the last has 56 rows beside the tensor; 256 fill as many.
 #[test]
 fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time() {
@@ -326,6 +351,8 @@ fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time()
     let two = Variant { shared_bytes: 96 << 10, cost: Cost { resident: 2, ..NARROW.cost }, ..NARROW };
     assert!(longer(&two, 2048) > each(2) / 2, "256 blocks, two to a multiprocessor");
     assert!(longer(&NARROW, 2048) <= 0, "two waves of as many");
+    let overlapping = Variant { overlapping: &[0, 1], ..NARROW };
+    assert!(longer(&overlapping, 1024) <= 0, "a last tile that begins where it ends with the tensor");
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! What memory moves while blocks work.
+
+use super::{Capacity, Sizes, Tensors, brought, count, resident, tile_count};
+use crate::plan::{Fetch, Variant};
+use crate::tensor::RawTensor;
+
+/// Bytes, read and written, that memory moves in a cycle for each multiprocessor beside products: 4.4 TB/s of an H200 at 1.75 GHz.
+const MEMORY_BYTES: u64 = 19;
+
+/// Blocks that read the same rows, but not for each other, drift apart, until some read from memory what L2 no longer holds of a tensor that is so many
+/// times as large: one in so many of all bytes that they would find there. Measured on an H100 by 128 rows, two tiles of 64 x 128 one above
+/// the other, single and in pairs: weights of 28672 x 8192 (`nn`) take 216 and 162 µs, of 11008 x 8192 73 and 65, of 8192 x 8192 51.0 and 50.1; given
+/// the other way round 165 and 167, 75.4 and 73.3, 51.2 and 51.7.
+const TIMES_L2: u64 = 3;
+const READ_AGAIN: u64 = 8;
+
+/// Of what takes less time, moving memory or working, so many tenths show: more where the same threads do both.
+pub const BESIDE_TMA: u64 = 3;
+pub const BESIDE_THREADS: u64 = 7;
+
+/// Bytes that memory moves of tensors, those that it must, and those that it reads again because L2 does not hold them any more.
+#[derive(Clone, Copy)]
+pub struct Moved {
+    pub once: u64,
+    pub again: u64,
+}
+
+impl Moved {
+    pub fn of(variant: &Variant, sizes: &Sizes, capacity: Capacity, tensors: &Tensors<'_>) -> Moved {
+        Moved { once: tensors.iter().map(size_of).sum(), again: read_again(variant, sizes, capacity, tensors) }
+    }
+}
+
+fn size_of(tensor: &RawTensor) -> u64 {
+    (tensor.layout().elements() * tensor.dtype().bytes()) as u64
+}
+
+/// Of operands that all blocks walk at the same time, none of them a second tile's.
+fn read_again(variant: &Variant, sizes: &Sizes, capacity: Capacity, tensors: &Tensors<'_>) -> u64 {
+    let tiles = tile_count(variant, sizes);
+    if tiles > u64::from(capacity.multiprocessors) {
+        return 0;
+    }
+    let again = |fetch: &Fetch| {
+        let size = tensors.get(fetch.tensor).map_or(0, size_of);
+        let each = brought(fetch, sizes).saturating_mul(count(fetch.over, sizes));
+        let read = tiles.saturating_mul(each) / u64::from(fetch.blocks.max(1));
+        if size > TIMES_L2 * capacity.l2_bytes { read.saturating_sub(size) / READ_AGAIN } else { 0 }
+    };
+    variant.cost.fetches.iter().map(again).sum()
+}
+
+/// How long memory takes to move so many bytes.
+pub fn cycles(bytes: u64, capacity: Capacity) -> u64 {
+    bytes / (MEMORY_BYTES * u64::from(capacity.multiprocessors))
+}
+
+/// What multiprocessors do and what memory moves go on at the same time, but not from the first to the last cycle: so much of what takes
+/// less shows, but for what memory moves again.
+pub fn beside_memory(tenths: u64, cycles: u64, memory: u64, again: u64) -> u64 {
+    cycles.max(memory.saturating_add(again)).saturating_add(cycles.min(memory).saturating_mul(tenths) / 10)
+}
+
+/// Where blocks hold whole rows before they write any, memory is half used while the first ones bring theirs, and while the last ones write:
+/// how much longer that takes.
+pub fn half_used(variant: &Variant, sizes: &Sizes, capacity: Capacity, moved: u64) -> u64 {
+    if variant.kept.is_none() && variant.longest.is_none() {
+        return 0;
+    }
+    let tiles = tile_count(variant, sizes).max(1);
+    let at_a_time = u64::from(capacity.blocks_at_a_time(resident(variant, sizes, capacity, 1), 1));
+    cycles(moved, capacity) / 2 * at_a_time.min(tiles) / tiles
+}
