@@ -9,13 +9,13 @@ struct BlockPosition {
     int row, col;
 };
 
-// Where a tile begins along an axis, by its position. The last one begins where it ends with the axis, which must not be shorter, but at a vector's
-// begin: it has elements of the tile before too, which both work out alike where `alike` says so.
+// Where a tile begins along an axis, by its position. If it may overlap the one before, the last one begins where it ends with the axis, unless that
+// is shorter: at a vector's begin, so that up to seven elements lie beside the axis.
 template <int BLOCK>
-__device__ __forceinline__ int tile_begin(int position, int extent, bool alike = true) {
+__device__ __forceinline__ int tile_begin(int position, int extent, bool overlaps) {
     constexpr int VECTOR = 8;
     const int begin = position * BLOCK, last = (extent - BLOCK + VECTOR - 1) / VECTOR * VECTOR;
-    return alike && last > 0 ? min(begin, last) : begin;
+    return overlaps && last > 0 ? min(begin, last) : begin;
 }
 
 // By groups of GROUP rows: blocks that run at the same time read few rows and few columns, which L2 then holds. Within a group by strips of

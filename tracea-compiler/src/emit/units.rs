@@ -51,16 +51,20 @@ impl Emitter<'_> {
             true => format!("{} * CLUSTER + rank", parenthesised(position)),
             false => position.to_string(),
         };
-        if !self.program.grid.iter().any(|grid| grid.axis == axis && grid.overlaps) {
+        let program = self.program;
+        let alone = program.producer.as_ref().and_then(|producer| producer.alone.as_ref());
+        let alone = alone.filter(|_| program.grid.iter().any(|grid| grid.axis == axis && grid.overlaps));
+        let Some(alone) = alone.map(|alone| &program.condition(alone.condition).name) else {
             self.out.line(format!("const int {name}0 = {} * {block};", parenthesised(&position)));
             return;
-        }
-        // Sums of which some are cut add up in another order where they are.
-        let alike = match self.program.split.as_ref().and_then(|split| split.whole.as_ref()) {
-            Some(whole) => format!(", !CUT || {} == 0", whole.count),
-            None => String::new(),
         };
-        self.out.line(format!("const int {name}0 = tile_begin<{block}>({position}, {}{alike});", self.extent(axis)));
+        // Sums of which some are cut add up in another order where they are.
+        let overlaps = match program.split.as_ref().and_then(|split| split.whole.as_ref()) {
+            Some(whole) => format!("{alone} && (!CUT || {} == 0)", whole.count),
+            None => alone.clone(),
+        };
+        let extent = self.extent(axis);
+        self.out.line(format!("const int {name}0 = tile_begin<{block}>({position}, {extent}, {overlaps});"));
     }
 
     /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.

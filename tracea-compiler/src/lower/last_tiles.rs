@@ -10,11 +10,19 @@
 
 use super::analysis::{DotFact, Facts, OperandSource, mentions};
 use crate::nest::{AxisId, AxisKind, Extent, Int, IntOp, Nest, Op};
+use crate::program::Program;
 use crate::schedule::target::Pipeline;
 use crate::schedule::{Schedule, known_extent};
 
+/// Has last tiles begin early in code that TMA fills all rings for.
+pub fn begin_early(program: &mut Program, nest: &Nest, facts: &Facts, schedule: &Schedule) {
+    for grid in &mut program.grid {
+        grid.overlaps = overlap(nest, facts, schedule, grid.axis);
+    }
+}
+
 /// Whether the grid's last tile along the axis may begin early, and gains by it: where products fetch what lies along it step by step.
-pub fn overlap(nest: &Nest, facts: &Facts, schedule: &Schedule, axis: AxisId) -> bool {
+fn overlap(nest: &Nest, facts: &Facts, schedule: &Schedule, axis: AxisId) -> bool {
     schedule.target.pipeline == Pipeline::WarpRoles
         && ends_within_a_tile(nest, schedule, axis)
         && facts.dots.iter().any(|dot| is_fetched_in_steps(nest, dot, axis))
@@ -72,16 +80,17 @@ mod tests {
         overlapping.map(|grid| program.names.axes[grid.axis.index()].clone()).collect()
     }
 
-    /// A product of a, rows of it taken as `row` says, and b.
+    /// A product of a and b, scaled row by row, and what becomes of it.
     fn product(row: TokenStream, result: TokenStream) -> TokenStream {
         quote! {
             #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 4)]
             fn f<M: Dim, N: Dim, K: Dim>(
-                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f32, (M, N)>,
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, scale: &Tensor<f32, (M,)>, c: &mut Tensor<f32, (M, N)>,
             ) {
                 tile!(for (i, j) in (M, N) {
                     let mut acc = zeros::<f32>((i, j));
-                    tile!(for k in K { acc += dot(a[(#row, k)], b[(j, k)].t()); });
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    acc *= scale[#row];
                     c[(i, j)] = #result;
                 });
             }
@@ -92,7 +101,8 @@ mod tests {
     fn last_tiles_of_products_end_with_their_axes() {
         assert_eq!(overlapping(product(quote!(i), quote!(acc))), ["i", "j"]);
         let text = cuda(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4)));
-        let of_either_role = text.matches("const int j0 = tile_begin<BLOCK_J>(at.col, N, !CUT || whole_tiles == 0);");
+        let of_either_role =
+            text.matches("const int j0 = tile_begin<BLOCK_J>(at.col, N, A_READY_BULK && (!CUT || whole_tiles == 0));");
         assert_eq!(of_either_role.count(), 2, "{text}");
         assert!(
             overlapping(gemm(quote!(sm_80, i = 128, j = 128, k = 32))).is_empty(),

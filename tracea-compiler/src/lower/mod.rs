@@ -261,6 +261,9 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         }
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
         let gathered_at_a_time = if gathered > 1 { rows_at_a_time } else { 2 * rows_at_a_time };
+        if alone.is_some() {
+            last_tiles::begin_early(&mut program, nest, facts, schedule);
+        }
         program.producer = Some(Producer { threads, registers, rows_at_a_time, gathered_at_a_time, alone, body });
     }
     if facts.dots.is_empty() {

@@ -2,7 +2,6 @@
 
 use super::analysis::{Facts, longer_along};
 use super::domains::Domains;
-use super::last_tiles;
 use super::names::Names;
 use crate::identifier;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
@@ -71,8 +70,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
             .iter()
             .map(|axis| {
                 let block = schedule.blocks[axis.index()].unwrap_or(1);
-                let overlaps = last_tiles::overlap(nest, facts, schedule, *axis);
-                GridAxis { axis: *axis, block, descending: descending(*axis), overlaps }
+                GridAxis { axis: *axis, block, descending: descending(*axis), overlaps: false }
             })
             .collect(),
         raster,

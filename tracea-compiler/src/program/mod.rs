@@ -192,7 +192,7 @@ pub struct GridAxis {
     pub block: u32,
     /// From the last block to the first.
     pub descending: bool,
-    /// The last block begins where it ends with the axis, as long as that is not shorter.
+    /// Where TMA fills all rings, the last block begins where it ends with the axis, as long as that is not shorter.
     pub overlaps: bool,
 }
 

@@ -315,7 +315,7 @@ fn uncovered(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &
         return 0;
     }
     let each = tile_count(variant, sizes).div_ceil(u64::from(capacity.multiprocessors));
-    let latency = unit_of(variant, sizes, 1, resident, false, alignments).latency;
+    let latency = unit_of(variant, sizes, 1, resident, 0, alignments).latency;
     each.div_ceil(resident).saturating_mul(latency) / (resident * resident)
 }
 
@@ -349,7 +349,9 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         |cycles: u64| if weighted { cycles.saturating_mul(BESIDE_WEIGHTS.0) / BESIDE_WEIGHTS.1 } else { cycles };
     for (units, parts) in [(whole, 1), (cut, parts)] {
         let each = units.div_ceil(multiprocessors);
-        let unit = unit_of(variant, sizes, parts, resident.min(each), each <= resident, alignments);
+        // Where no multiprocessor has another one after those that it holds at a time.
+        let beside = if each <= resident { beside(variant, sizes, shares) } else { 0 };
+        let unit = unit_of(variant, sizes, parts, resident.min(each), beside, alignments);
         latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(slowed(unit.latency)));
         work = work.saturating_add(each.saturating_mul(slowed(unit.work)));
     }
@@ -418,8 +420,8 @@ fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
     count(outer, sizes).saturating_mul(step.work.into()).saturating_mul(idle) / columns.max(1)
 }
 
-/// `alone`: no multiprocessor has another one after those that it holds at a time.
-fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, resident: u64, alone: bool, alignments: &Alignments) -> Unit {
+/// `beside`: bytes a step that lie beside the tensors.
+fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, resident: u64, beside: u64, alignments: &Alignments) -> Unit {
     // Loops are what is cut; what stands outside of them every part does.
     let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
     let of_steps = |each: u64, over: &[GridAxis]| {
@@ -481,8 +483,8 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, resident: u64, alone: b
         arriving.saturating_add(of_steps(each, fetch.over))
     });
     let arriving = match variant.cost.fetches {
-        [fetch, ..] if alone && by_tma && variant.windows.is_empty() => {
-            arriving.saturating_add(of_steps(beside(variant, sizes).saturating_mul(ROW_BESIDE) / PANEL, fetch.over))
+        [fetch, ..] if by_tma && variant.windows.is_empty() => {
+            arriving.saturating_add(of_steps(beside.saturating_mul(ROW_BESIDE) / PANEL, fetch.over))
         }
         _ => arriving,
     };
@@ -512,11 +514,13 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
     ((1..=rows).map(end).sum(), rows * all)
 }
 
-/// Bytes a step of operands' rows that lie beside the tensors, for each block: the last ones along an axis have them.
-fn beside(variant: &Variant, sizes: &Sizes) -> u64 {
+/// Bytes a step of operands' rows that lie beside the tensors, for each block: the last ones along an axis have them, where tiles do not overlap,
+/// as none does where some are cut and others are not.
+fn beside(variant: &Variant, sizes: &Sizes, shares: Shares) -> u64 {
+    let overlaps = |at: usize| variant.overlapping.contains(&at) && (shares.parts <= 1 || shares.whole == 0);
     let of = |(at, axis): (usize, &GridAxis)| {
         let (blocks, block) = (blocks(axis, sizes), u64::from(axis.block));
-        if blocks > 1 && !variant.overlapping.contains(&at) {
+        if blocks > 1 && !overlaps(at) {
             blocks.saturating_mul(block).saturating_sub(sizes.product(axis.dims)) / blocks
         } else {
             0

@@ -295,7 +295,11 @@ fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
     let mut all = Tensors::new();
     [0; 2].iter().for_each(|_| all.push(&tensor));
     let alignments = Alignments::of(&all);
-    let of = |rows, alone| unit_of(&NARROW, &Sizes::of(&[rows, 6144, 4096]), 1, 1, alone, &alignments).latency;
+    let of = |rows, alone| {
+        let sizes = Sizes::of(&[rows, 6144, 4096]);
+        let beside = if alone { beside(&NARROW, &sizes, Shares::WHOLE) } else { 0 };
+        unit_of(&NARROW, &sizes, 1, 1, beside, &alignments).latency
+    };
     assert!(of(192, true) > of(256, true) * 6 / 5, "{} {}", of(192, true), of(256, true));
     assert_eq!(of(192, false), of(256, false), "of many waves it is one block's in the last");
     assert_eq!(of(96, true), of(128, true), "of one row of tiles none lies beside another");
@@ -353,6 +357,13 @@ fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time()
     assert!(longer(&NARROW, 2048) <= 0, "two waves of as many");
     let overlapping = Variant { overlapping: &[0, 1], ..NARROW };
     assert!(longer(&overlapping, 1024) <= 0, "a last tile that begins where it ends with the tensor");
+    let beside = |shares| super::beside(&overlapping, &Sizes::of(&[200, 1024, 4096]), shares);
+    assert_eq!(beside(Shares { whole: 0, parts: 2 }), 0);
+    assert_eq!(
+        beside(Shares { whole: 96, parts: 2 }),
+        beside(Shares::WHOLE) + 14 * 256,
+        "of tiles cut beside whole ones"
+    );
 }
 
 #[test]
@@ -447,7 +458,7 @@ fn warps_without_columns_of_the_last_step_leave_it_out() {
     };
     const SKEWED: Variant = Variant { skewed: &[0, 1], ..ROWS };
     let work = |variant: &Variant, columns| {
-        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, 1, false, &Alignments::of(&Tensors::new())).work
+        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, 1, 0, &Alignments::of(&Tensors::new())).work
     };
     // 256 threads have the first vectors of 2048 columns.
     assert_eq!([4096, 4096 + 1024, 4096 + 2048, 8192].map(|columns| work(&SKEWED, columns)), [600, 900, 1200, 1200]);
