@@ -13,8 +13,8 @@ import torch
 WARM_UP, RUNS = 3, 30
 # Of what runs for so long, more: as `tracea-runtime/src/launch/time.rs` says.
 LONG_MS, LONG_WARM_UP_S = 1.0, 0.1
-# Longer than the host needs to fill the queue: about 10 ms.
-HEAD_START_CYCLES = 20_000_000
+# What the host usually needs no longer than to fill the queue, about 10 ms, and what a busy one gets.
+HEAD_START_CYCLES = (20_000_000, 80_000_000, 320_000_000)
 
 
 def milliseconds(run, tracea_ms=0.0):
@@ -33,16 +33,29 @@ def milliseconds(run, tracea_ms=0.0):
         return start, end
 
     torch.cuda.synchronize()
-    begin = time.perf_counter()
     if tracea_ms < LONG_MS:
-        # The device waits while the host enqueues all runs: Python's time is not the peer's.
-        torch.cuda._sleep(HEAD_START_CYCLES)
-    while tracea_ms >= LONG_MS and time.perf_counter() - begin < LONG_WARM_UP_S:
-        timed()
+        events = next(filter(None, (queued(timed, cycles) for cycles in HEAD_START_CYCLES)), None)
+        if events is None:
+            raise RuntimeError("the host is too busy to keep the device's queue filled")
+    else:
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < LONG_WARM_UP_S:
+            timed()
+            torch.cuda.synchronize()
+        events = [timed() for _ in range(WARM_UP + RUNS)]
         torch.cuda.synchronize()
-    events = [timed() for _ in range(WARM_UP + RUNS)][WARM_UP:]
+    return statistics.median(start.elapsed_time(end) for start, end in events[WARM_UP:])
+
+
+def queued(timed, cycles):
+    """Runs for which the device waits until the host has enqueued them all: Python's time is not the peer's. None where that took the host longer."""
+    torch.cuda._sleep(cycles)
+    head_start = torch.cuda.Event()
+    head_start.record()
+    events = [timed() for _ in range(WARM_UP + RUNS)]
+    is_over = head_start.query()
     torch.cuda.synchronize()
-    return statistics.median(start.elapsed_time(end) for start, end in events)
+    return None if is_over else events
 
 
 def copy(moved):

@@ -38,6 +38,12 @@ def gemm(comparison, shapes):
             product(comparison, "gemm", letters, shape)
 
 
+def thin(comparison, shapes):
+    for shape in shapes.thin:
+        for letters in ("tn", "nn"):
+            product(comparison, "thin", letters, shape)
+
+
 def gemm_bf16(comparison, shapes):
     for shape in shapes.gemm:
         product(comparison, "gemm-bf16", "tn", shape, "bf16", torch.bfloat16)

@@ -9,6 +9,7 @@ suite       shapes                                                     peer
 gemm        f16 products                                               cuBLAS through `@`
 gemm-bf16   bf16 products                                              the same
 gemm-tf32   f32 products on tensor cores                               the same, with tf32 allowed
+thin        f16 products of 72 to 300 rows by large weights            the same
 transposed  f16 products in all four transpositions                    the same
 uneven      f16 products with sizes that are multiples of 8, not of 64 the same
 ragged      f16 products with rows that TMA cannot fetch               the same
@@ -36,8 +37,8 @@ from peers import machine
 from shapes import HELD_OUT, MAIN, drawn
 
 SUITES = {
-    "gemm": suites.gemm, "gemm-bf16": suites.gemm_bf16, "gemm-tf32": suites.gemm_tf32, "transposed": suites.transposed,
-    "uneven": suites.uneven, "ragged": suites.ragged, "linear": suites.linear, "swiglu": suites.swiglu, "conv2d": suites.conv2d,
+    "gemm": suites.gemm, "gemm-bf16": suites.gemm_bf16, "gemm-tf32": suites.gemm_tf32, "thin": suites.thin,
+    "transposed": suites.transposed, "uneven": suites.uneven, "ragged": suites.ragged, "linear": suites.linear, "swiglu": suites.swiglu, "conv2d": suites.conv2d,
     "attention": suites.attention, "few-heads": suites.few_heads, "memory": suites.memory, "portfolio": suites.portfolio,
 }
 DEFAULT = [suite for suite in SUITES if suite != "portfolio"]
