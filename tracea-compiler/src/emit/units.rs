@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::{Queue, Stmt, Units, WholeTiles};
+use crate::program::{Overlap, Queue, Stmt, Units, WholeTiles};
 
 impl Emitter<'_> {
     pub(super) fn counters(&mut self) {
@@ -51,20 +51,16 @@ impl Emitter<'_> {
             true => format!("{} * CLUSTER + rank", parenthesised(position)),
             false => position.to_string(),
         };
-        let program = self.program;
-        let alone = program.producer.as_ref().and_then(|producer| producer.alone.as_ref());
-        let alone = alone.filter(|_| program.grid.iter().any(|grid| grid.axis == axis && grid.overlaps));
-        let Some(alone) = alone.map(|alone| &program.condition(alone.condition).name) else {
-            self.out.line(format!("const int {name}0 = {} * {block};", parenthesised(&position)));
-            return;
-        };
-        // Sums of which some are cut add up in another order where they are.
-        let overlaps = match program.split.as_ref().and_then(|split| split.whole.as_ref()) {
-            Some(whole) => format!("{alone} && (!CUT || {} == 0)", whole.count),
-            None => alone.clone(),
-        };
-        let extent = self.extent(axis);
-        self.out.line(format!("const int {name}0 = tile_begin<{block}>({position}, {extent}, {overlaps});"));
+        let overlap = self.program.grid.iter().find(|grid| grid.axis == axis).and_then(|grid| grid.overlap.as_ref());
+        self.out.line(match overlap {
+            Some(Overlap { by_tma, whole }) => {
+                let by_tma = &self.program.condition(*by_tma).name;
+                let alike = whole.as_ref().map_or(String::new(), |whole| format!(" && (!CUT || {whole} == 0)"));
+                let extent = self.extent(axis);
+                format!("const int {name}0 = tile_begin<{block}>({position}, {extent}, {by_tma}{alike});")
+            }
+            None => format!("const int {name}0 = {} * {block};", parenthesised(&position)),
+        });
     }
 
     /// The tile of this unit of work: the grid's axes from its linear index, the last one fastest.

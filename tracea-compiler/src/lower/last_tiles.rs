@@ -10,21 +10,21 @@
 
 use super::analysis::{DotFact, Facts, OperandSource, mentions};
 use crate::nest::{AxisId, AxisKind, Extent, Int, IntOp, Nest, Op};
-use crate::program::Program;
-use crate::schedule::target::Pipeline;
+use crate::program::{ConditionId, Overlap, Program};
 use crate::schedule::{Schedule, known_extent};
 
-/// Has last tiles begin early in code that TMA fills all rings for.
-pub fn begin_early(program: &mut Program, nest: &Nest, facts: &Facts, schedule: &Schedule) {
-    for grid in &mut program.grid {
-        grid.overlaps = overlap(nest, facts, schedule, grid.axis);
+/// Has last tiles begin early where TMA fills all rings: threads copy no rows beside a tensor. Sums of which some are cut add up in another order where
+/// they are, so that tiles are not alike then.
+pub fn begin_early(program: &mut Program, nest: &Nest, facts: &Facts, schedule: &Schedule, by_tma: ConditionId) {
+    let whole = program.split.as_ref().and_then(|split| split.whole.as_ref()).map(|whole| whole.count.clone());
+    for grid in program.grid.iter_mut().filter(|grid| may_begin_early(nest, facts, schedule, grid.axis)) {
+        grid.overlap = Some(Overlap { by_tma, whole: whole.clone() });
     }
 }
 
 /// Whether the grid's last tile along the axis may begin early, and gains by it: where products fetch what lies along it step by step.
-fn overlap(nest: &Nest, facts: &Facts, schedule: &Schedule, axis: AxisId) -> bool {
-    schedule.target.pipeline == Pipeline::WarpRoles
-        && ends_within_a_tile(nest, schedule, axis)
+fn may_begin_early(nest: &Nest, facts: &Facts, schedule: &Schedule, axis: AxisId) -> bool {
+    ends_within_a_tile(nest, schedule, axis)
         && facts.dots.iter().any(|dot| is_fetched_in_steps(nest, dot, axis))
         && is_computed_alike(nest, facts, axis)
 }
@@ -76,7 +76,7 @@ mod tests {
     /// The axes along which last tiles begin early.
     fn overlapping(item: TokenStream) -> Vec<String> {
         let program = program(item);
-        let overlapping = program.grid.iter().filter(|grid| grid.overlaps);
+        let overlapping = program.grid.iter().filter(|grid| grid.overlap.is_some());
         overlapping.map(|grid| program.names.axes[grid.axis.index()].clone()).collect()
     }
 

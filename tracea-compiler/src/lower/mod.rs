@@ -261,8 +261,8 @@ fn lower(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Program, Sch
         }
         // Elements wait in registers; rows also need their addresses there, and each operand its columns'.
         let gathered_at_a_time = if gathered > 1 { rows_at_a_time } else { 2 * rows_at_a_time };
-        if alone.is_some() {
-            last_tiles::begin_early(&mut program, nest, facts, schedule);
+        if let Some(alone) = &alone {
+            last_tiles::begin_early(&mut program, nest, facts, schedule, alone.condition);
         }
         program.producer = Some(Producer { threads, registers, rows_at_a_time, gathered_at_a_time, alone, body });
     }

@@ -192,8 +192,16 @@ pub struct GridAxis {
     pub block: u32,
     /// From the last block to the first.
     pub descending: bool,
-    /// Where TMA fills all rings, the last block begins where it ends with the axis, as long as that is not shorter.
-    pub overlaps: bool,
+    pub overlap: Option<Overlap>,
+}
+
+/// The last block along an axis begins where it ends with the axis, unless that is shorter, and so overlaps the one before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Overlap {
+    /// Where this holds.
+    pub by_tma: ConditionId,
+    /// The parameter that says how many tiles are whole where others are cut: none overlaps then.
+    pub whole: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
