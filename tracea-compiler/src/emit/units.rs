@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::{Overlap, Queue, Stmt, Units, WholeTiles};
+use crate::program::{LastTile, Queue, Stmt, Units, WholeTiles};
 
 impl Emitter<'_> {
     pub(super) fn counters(&mut self) {
@@ -51,9 +51,10 @@ impl Emitter<'_> {
             true => format!("{} * CLUSTER + rank", parenthesised(position)),
             false => position.to_string(),
         };
-        let overlap = self.program.grid.iter().find(|grid| grid.axis == axis).and_then(|grid| grid.overlap.as_ref());
-        self.out.line(match overlap {
-            Some(Overlap { by_tma, whole }) => {
+        let last_tile =
+            self.program.grid.iter().find(|grid| grid.axis == axis).and_then(|grid| grid.last_tile.as_ref());
+        self.out.line(match last_tile {
+            Some(LastTile { by_tma, whole }) => {
                 let by_tma = &self.program.condition(*by_tma).name;
                 let alike = whole.as_ref().map_or(String::new(), |whole| format!(" && (!CUT || {whole} == 0)"));
                 let extent = self.extent(axis);

@@ -10,7 +10,7 @@
 
 use super::analysis::{DotFact, Facts, OperandSource, mentions};
 use crate::nest::{AxisId, AxisKind, Extent, Int, IntOp, Nest, Op};
-use crate::program::{ConditionId, Overlap, Program};
+use crate::program::{ConditionId, LastTile, Program};
 use crate::schedule::{Schedule, known_extent};
 
 /// Has last tiles begin early where TMA fills all rings: threads copy no rows beside a tensor. Sums of which some are cut add up in another order where
@@ -18,7 +18,7 @@ use crate::schedule::{Schedule, known_extent};
 pub fn begin_early(program: &mut Program, nest: &Nest, facts: &Facts, schedule: &Schedule, by_tma: ConditionId) {
     let whole = program.split.as_ref().and_then(|split| split.whole.as_ref()).map(|whole| whole.count.clone());
     for grid in program.grid.iter_mut().filter(|grid| may_begin_early(nest, facts, schedule, grid.axis)) {
-        grid.overlap = Some(Overlap { by_tma, whole: whole.clone() });
+        grid.last_tile = Some(LastTile { by_tma, whole: whole.clone() });
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
     /// The axes along which last tiles begin early.
     fn overlapping(item: TokenStream) -> Vec<String> {
         let program = program(item);
-        let overlapping = program.grid.iter().filter(|grid| grid.overlap.is_some());
+        let overlapping = program.grid.iter().filter(|grid| grid.last_tile.is_some());
         overlapping.map(|grid| program.names.axes[grid.axis.index()].clone()).collect()
     }
 

@@ -70,7 +70,7 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
             .iter()
             .map(|axis| {
                 let block = schedule.blocks[axis.index()].unwrap_or(1);
-                GridAxis { axis: *axis, block, descending: descending(*axis), overlap: None }
+                GridAxis { axis: *axis, block, descending: descending(*axis), last_tile: None }
             })
             .collect(),
         raster,

@@ -192,12 +192,12 @@ pub struct GridAxis {
     pub block: u32,
     /// From the last block to the first.
     pub descending: bool,
-    pub overlap: Option<Overlap>,
+    pub last_tile: Option<LastTile>,
 }
 
 /// The last block along an axis begins where it ends with the axis, unless that is shorter, and so overlaps the one before.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Overlap {
+pub struct LastTile {
     /// Where this holds.
     pub by_tma: ConditionId,
     /// The parameter that says how many tiles are whole where others are cut: none overlaps then.

@@ -40,7 +40,7 @@ impl fmt::Display for Program {
             let (shared, dim) = (&self.shared(short.shared).name, &self.names.dims[short.dim.index()]);
             writeln!(f, "{shared} holds no more rows than {dim}")?;
         }
-        for grid in self.grid.iter().filter(|grid| grid.overlap.is_some()) {
+        for grid in self.grid.iter().filter(|grid| grid.last_tile.is_some()) {
             writeln!(f, "the last tile along {} ends with it", self.names.axes[grid.axis.index()])?;
         }
         if let Some(Cluster { axis, blocks }) = self.cluster {
