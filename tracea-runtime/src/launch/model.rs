@@ -91,8 +91,8 @@ const FASTER_IN_REGISTERS: u64 = 5;
 /// The same of rows that a block takes in turn, from lines of memory, as a fraction: fitted to norms of 12289 to 50257 columns on an H200.
 const FASTER_BY_LINES: (u64, u64) = (16, 5);
 /// Cycles a step that a panel's row of a box takes TMA longer where it lies beside the tensor, as do those of all blocks of its kind at the same
-/// time. One wave is as long as the last of its blocks takes: on an H200, 192 x 6144 x 4096 takes 31.7 µs by tiles of 128 x 96, 0.42 µs a step, and
-/// whole tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles.
+/// time. One wave is as long as the last of its blocks takes: by tiles none of which overlaps another, on an H200, 192 x 6144 x 4096 takes 31.7 µs by
+/// tiles of 128 x 96, 0.42 µs a step, and whole tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles.
 /// On an H100, 256 x 1024 x 4096 takes 11.3 µs by tiles of 64 x 32 and two panels a step, and 200 x 1024 x 4096 16.7.
 const ROW_BESIDE: u64 = 6;
 /// Bytes of a panel's row.

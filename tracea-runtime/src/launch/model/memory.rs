@@ -9,7 +9,7 @@ const MEMORY_BYTES: u64 = 19;
 
 /// Blocks that read the same rows, but not for each other, drift apart, until some read from memory what L2 no longer holds of a tensor that is so many
 /// times as large: one in so many of all bytes that they would find there. Measured on an H100 by 128 rows, two tiles of 64 x 128 one above
-/// the other, single and in pairs: weights of 28672 x 8192 (`nn`) take 216 and 162 µs, of 11008 x 8192 73 and 65, of 8192 x 8192 51.0 and 50.1; given
+/// the other, single and in pairs: weights of 28672 x 8192 (`nn`) take 216 and 162 µs, of 11008 x 8192 73.0 and 65.5, of 8192 x 8192 51.0 and 50.1; given
 /// the other way round 165 and 167, 75.4 and 73.3, 51.2 and 51.7.
 const TIMES_L2: u64 = 3;
 const READ_AGAIN: u64 = 8;
