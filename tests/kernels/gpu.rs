@@ -7,6 +7,8 @@ use tracea::prelude::*;
 
 /// How often one case is repeated: a result that moves is a race.
 const REPEATS: usize = 20;
+/// The same where compute-sanitizer watches.
+const SHORT_REPEATS: usize = 4;
 
 /// For each subject the whole trial, and a short one that compute-sanitizer can watch.
 pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
@@ -22,9 +24,10 @@ pub fn trials(subjects: &[Subject]) -> Vec<Trial> {
     kinds.iter().flat_map(|(kind, check)| subjects.iter().map(|subject| trial(subject, kind, *check))).collect()
 }
 
-/// Every schedule at one size, on and off alignment, against the naive loops.
+/// Every schedule at one size, on and off alignment, against the naive loops, and the same bits each time.
 fn runs(subject: &Subject, device: &Device) -> Result<(), Failed> {
     for Served { schedule, sizes } in &schedules(subject, device)? {
+        repeats(subject, device, schedule, sizes, SHORT_REPEATS)?;
         for placing in [Placing::Dense, Placing::OffAlignment] {
             let setting = Setting::new(device, sizes, placing);
             let outcome = (subject.case)(&setting, &mut |launch| launch_by(launch, schedule))?;
@@ -42,7 +45,7 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
         return Err("no schedule runs on this device".into());
     }
     for Served { schedule, sizes } in &schedules {
-        repeats(subject, device, schedule, sizes)?;
+        repeats(subject, device, schedule, sizes, REPEATS)?;
         for sizes in subject.sizes.all() {
             for (placing, may_copy) in [
                 (Placing::Dense, true),
@@ -99,14 +102,14 @@ fn launch_by(launch: Launch<'_>, schedule: &str) -> Result<(), Failed> {
     Ok(if serves { launch.schedule(schedule) } else { launch }.launch()?)
 }
 
-fn repeats(subject: &Subject, device: &Device, schedule: &str, sizes: &[usize]) -> Result<(), Failed> {
+fn repeats(subject: &Subject, device: &Device, schedule: &str, sizes: &[usize], times: usize) -> Result<(), Failed> {
     let run = || {
         (subject.case)(&Setting::new(device, sizes, Placing::Dense), &mut |launch| {
             Ok(launch.schedule(schedule).launch()?)
         })
     };
     let first: Vec<u64> = run()?.actual.iter().map(|value| value.to_bits()).collect();
-    for repeat in 1..REPEATS {
+    for repeat in 1..times {
         let again = run()?.actual;
         if let Some(at) = again.iter().zip(&first).position(|(value, first)| value.to_bits() != *first) {
             let (first, now) = (f64::from_bits(first[at]), again[at]);

@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::{LastTile, Queue, Stmt, Units, WholeTiles};
+use crate::program::{AlikeIf, LastTile, Queue, Stmt, Units, WholeTiles};
 
 impl Emitter<'_> {
     pub(super) fn counters(&mut self) {
@@ -54,11 +54,15 @@ impl Emitter<'_> {
         let last_tile =
             self.program.grid.iter().find(|grid| grid.axis == axis).and_then(|grid| grid.last_tile.as_ref());
         self.out.line(match last_tile {
-            Some(LastTile { by_tma, whole }) => {
+            Some(LastTile { by_tma, cut }) => {
                 let by_tma = &self.program.condition(*by_tma).name;
-                let alike = whole.as_ref().map_or(String::new(), |whole| format!(" && (!CUT || {whole} == 0)"));
-                let extent = self.extent(axis);
-                format!("const int {name}0 = tile_begin<{block}>({position}, {extent}, {by_tma}{alike});")
+                let alike: Vec<String> = cut.iter().map(alike).collect();
+                let overlaps = match alike.as_slice() {
+                    [] => by_tma.clone(),
+                    [one] => format!("{by_tma} && (!CUT || {one})"),
+                    all => format!("{by_tma} && (!CUT || ({}))", all.join(" && ")),
+                };
+                format!("const int {name}0 = tile_begin<{block}>({position}, {}, {overlaps});", self.extent(axis))
             }
             None => format!("const int {name}0 = {} * {block};", parenthesised(&position)),
         });
@@ -190,4 +194,11 @@ impl Emitter<'_> {
 
 fn parenthesised(text: &str) -> String {
     if text.contains(' ') { format!("({text})") } else { text.to_string() }
+}
+
+fn alike(when: &AlikeIf) -> String {
+    match when {
+        AlikeIf::NoneIsWhole(whole) => format!("{whole} == 0"),
+        AlikeIf::AtMostTwo(parts) => format!("{parts} <= 2"),
+    }
 }

@@ -10,16 +10,23 @@
 
 use super::analysis::{DotFact, Facts, OperandSource, mentions};
 use crate::nest::{AxisId, AxisKind, Extent, Int, IntOp, Nest, Op};
-use crate::program::{ConditionId, LastTile, Program};
+use crate::program::{AlikeIf, ConditionId, LastTile, Program, Split};
 use crate::schedule::{Schedule, known_extent};
 
-/// Has last tiles begin early where TMA fills all rings: threads copy no rows beside a tensor. Sums of which some are cut add up in another order where
-/// they are, so that tiles are not alike then.
+/// Has last tiles begin early where TMA fills all rings: threads copy no rows beside a tensor.
 pub fn begin_early(program: &mut Program, nest: &Nest, facts: &Facts, schedule: &Schedule, by_tma: ConditionId) {
-    let whole = program.split.as_ref().and_then(|split| split.whole.as_ref()).map(|whole| whole.count.clone());
+    let cut = program.split.as_ref().map_or(vec![], cut_alike);
     for grid in program.grid.iter_mut().filter(|grid| may_begin_early(nest, facts, schedule, grid.axis)) {
-        grid.last_tile = Some(LastTile { by_tma, whole: whole.clone() });
+        grid.last_tile = Some(LastTile { by_tma, cut: cut.clone() });
     }
+}
+
+/// Whole sums add up in another order than cut ones. So do panels that parts deal out among themselves: which part begins depends on a panel's place
+/// in its tile, and the same element has another one in each tile.
+fn cut_alike(split: &Split) -> Vec<AlikeIf> {
+    let none_is_whole = split.whole.as_ref().map(|whole| AlikeIf::NoneIsWhole(whole.count.clone()));
+    let at_most_two = (split.shares > 0).then(|| AlikeIf::AtMostTwo(split.parts.clone()));
+    none_is_whole.into_iter().chain(at_most_two).collect()
 }
 
 /// Whether the grid's last tile along the axis may begin early, and gains by it: where products fetch what lies along it step by step.
@@ -101,9 +108,15 @@ mod tests {
     fn last_tiles_of_products_end_with_their_axes() {
         assert_eq!(overlapping(product(quote!(i), quote!(acc))), ["i", "j"]);
         let text = cuda(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4)));
-        let of_either_role =
-            text.matches("const int j0 = tile_begin<BLOCK_J>(at.col, N, A_READY_BULK && (!CUT || whole_tiles == 0));");
+        let of_either_role = text.matches(
+            "const int j0 = tile_begin<BLOCK_J>(at.col, N, A_READY_BULK && (!CUT || (whole_tiles == 0 && parts <= 2)));",
+        );
         assert_eq!(of_either_role.count(), 2, "{text}");
+        let by_the_last = cuda(gemm(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, pingpong = true)));
+        assert!(
+            by_the_last.contains("tile_begin<BLOCK_J>(at.col, N, A_READY_BULK);"),
+            "who take turns cut no sums: {by_the_last}"
+        );
         assert!(
             overlapping(gemm(quote!(sm_80, i = 128, j = 128, k = 32))).is_empty(),
             "threads copy no row beside a tensor"

@@ -200,8 +200,17 @@ pub struct GridAxis {
 pub struct LastTile {
     /// Where this holds.
     pub by_tma: ConditionId,
-    /// The parameter that says how many tiles are whole where others are cut: none overlaps then.
-    pub whole: Option<String>,
+    /// What parameters say of sums that may be cut, where tiles of them are alike.
+    pub cut: Vec<AlikeIf>,
+}
+
+/// Two tiles add up the parts of a sum in the same order, to the last bit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AlikeIf {
+    /// No tile is whole, by the name of their number: then all are cut.
+    NoneIsWhole(String),
+    /// There are at most two parts, by the name of their number: where each block begins with its own, others come in another order.
+    AtMostTwo(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -515,9 +515,11 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
 }
 
 /// Bytes a step of operands' rows that lie beside the tensors, for each block: the last ones along an axis have them, where tiles do not overlap,
-/// as none does where some are cut and others are not.
+/// as none does where some are cut and others are not, or where more than two parts each begin with their own.
 fn beside(variant: &Variant, sizes: &Sizes, shares: Shares) -> u64 {
-    let overlaps = |at: usize| variant.overlapping.contains(&at) && (shares.parts <= 1 || shares.whole == 0);
+    let most_alike = if variant.split.is_some_and(|split| split.shares > 0) { 2 } else { u32::MAX };
+    let alike = shares.parts <= 1 || (shares.whole == 0 && shares.parts <= most_alike);
+    let overlaps = |at: usize| alike && variant.overlapping.contains(&at);
     let of = |(at, axis): (usize, &GridAxis)| {
         let (blocks, block) = (blocks(axis, sizes), u64::from(axis.block));
         if blocks > 1 && !overlaps(at) {

@@ -358,7 +358,13 @@ fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time()
     let overlapping = Variant { overlapping: &[0, 1], ..NARROW };
     assert!(longer(&overlapping, 1024) <= 0, "a last tile that begins where it ends with the tensor");
     let beside = |shares| super::beside(&overlapping, &Sizes::of(&[200, 1024, 4096]), shares);
+    let dealt = Split { part_bytes: 8192, most_parts: 16, over: &[], some_whole: true, shares: 4, weighted: false };
+    let dealt = Variant { split: Some(dealt), ..overlapping };
+    let beside_dealt = |parts| super::beside(&dealt, &Sizes::of(&[200, 1024, 4096]), Shares { whole: 0, parts });
     assert_eq!(beside(Shares { whole: 0, parts: 2 }), 0);
+    assert_eq!(beside(Shares { whole: 0, parts: 3 }), 0, "added up by the last, in their order");
+    assert_eq!(beside_dealt(2), 0);
+    assert!(beside_dealt(3) > 0, "of tiles whose parts each begin with their own");
     assert_eq!(
         beside(Shares { whole: 96, parts: 2 }),
         beside(Shares::WHOLE) + 14 * 256,
