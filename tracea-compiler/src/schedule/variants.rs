@@ -330,19 +330,29 @@ pub fn by_pairs(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Option<Sched
     Some(Schedule { cluster: Some(axis), why, ..schedule.clone() })
 }
 
-/// A product by tiles of as many rows as columns, three warpgroups', for pairs of blocks along either side: an eighth more results than the widest
-/// tiles have, from as many bytes, so that some sizes take fewer waves.
+/// A product by three warpgroups, of 64 rows each, and so many columns.
+pub fn by_three_times_64_rows(nest: &Nest, facts: &Facts, schedule: &Schedule, columns: u32) -> Option<Schedule> {
+    const ROWS: u32 = 64;
+    const WARPGROUPS: u32 = 3;
+    let [dot] = &facts.dots[..] else { return None };
+    if [dot.m, dot.n].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
+        return None;
+    }
+    let why = "three warpgroups, where that leaves fewer tiles over".into();
+    let mut three = Schedule { warps: (WARPGROUPS * WARPGROUP / 32, 1), why, ..schedule.clone() };
+    three.blocks[dot.m.index()] = Some(WARPGROUPS * ROWS);
+    three.blocks[dot.n.index()] = Some(columns);
+    Some(three)
+}
+
+/// The same with as many columns as rows, for pairs of blocks along either side: an eighth more results than the widest tiles have, from as many
+/// bytes, so that some sizes take fewer waves.
 pub fn by_square_tiles(nest: &Nest, facts: &Facts, schedule: &Schedule) -> Vec<Schedule> {
     const SIDE: u32 = 192;
-    const WARPGROUPS: u32 = 3;
     const STAGES: u32 = 3;
-    let [dot] = &facts.dots[..] else { return Vec::new() };
-    if [dot.m, dot.n].iter().any(|axis| nest.axis(*axis).kind != AxisKind::Tiled) {
-        return Vec::new();
-    }
+    let Some(square) = by_three_times_64_rows(nest, facts, schedule, SIDE) else { return Vec::new() };
     let why = "pairs of blocks with square tiles, where these leave fewer over".into();
-    let mut square = Schedule { warps: (WARPGROUPS * WARPGROUP / 32, 1), stages: STAGES, why, ..schedule.clone() };
-    [dot.m, dot.n].iter().for_each(|axis| square.blocks[axis.index()] = Some(SIDE));
+    let square = Schedule { stages: STAGES, why, ..square };
     cluster::candidates(nest, facts).map(|axis| Schedule { cluster: Some(axis), ..square.clone() }).collect()
 }
 
