@@ -9,6 +9,7 @@
 //         |……|  warpgroup 1                    warpgroup 0         warpgroup 1
 #pragma once
 
+#include "tracea/ldmatrix.cuh"
 #include "tracea/panels.cuh"
 #include "tracea/stmatrix.cuh"
 
@@ -44,6 +45,31 @@ __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], in
             if (first_own + r >= end) break;
             const int row = r / 4 * 8 + lane % 4 * 2 + r % 2, col = first + lane / 4 + r / 2 % 2 * 8;
             place[Panel::offset(row, col)] = to<T>(x[first_own + r]);
+        }
+    }
+}
+
+// A panel of 16-bit elements in shared memory that has all of the tile's rows side by side → its registers, converted.
+template <class L, class Panel, class E>
+__device__ __forceinline__ void read_transposed_panel(E (&x)[L::size], int panel, const typename Panel::element* from) {
+    static_assert(L::warps_n == 1 && L::row_blocks == 1 && Panel::cols == L::rows, "a warp holds 16 of its rows");
+    static_assert(sizeof(typename Panel::element) == 2 && Panel::rows % 16 == 0 && L::cols % 16 == 0, "pairs of column blocks");
+    using T = typename Panel::element;
+    constexpr int registers = Panel::rows / 2;
+    const int first_own = first_register<L, registers>(panel), end = end_register<L, registers>(panel);
+    const int thread = thread_index_anew(), lane = thread % 32;
+    const int row = lane / 16 * 8 + lane % 8, col = thread / 32 * 16 + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int r = 0; r < registers; r += 8) {
+        if (first_own + r >= end) break;
+        unsigned pairs[4];
+        ldmatrix_x4_trans(pairs, shared_address(from + Panel::offset(row + 2 * r, col)));
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int at = first_own + r + 2 * i;
+            const Words<4> v{{pairs[i]}};
+            x[at] = to<E>(element<T>(v, 0));
+            x[at + 1] = to<E>(element<T>(v, 1));
         }
     }
 }

@@ -251,7 +251,7 @@ impl<'a> Emitter<'a> {
             }
             Stmt::FetchOwn { own, first, .. } => self.fetch_own(*own, *first),
             Stmt::AwaitOwn(own) => self.await_own(*own),
-            Stmt::ReadPanel { target, shared, slot } => self.read_panel(*target, *shared, slot),
+            Stmt::ReadPanel { target, shared, slot, side } => self.read_panel(*target, *shared, slot, *side),
             Stmt::ReadTile { target, shared, slot } => self.read_tile(*target, *shared, slot),
             Stmt::WritePanel { value, staging, side } => self.write_panel(*value, *staging, *side),
             Stmt::SendPanel { staging, store, side } => self.send_panel(*staging, store, *side),

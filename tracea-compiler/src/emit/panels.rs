@@ -28,7 +28,7 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn read_panel(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
+    pub(super) fn read_panel(&mut self, target: VarId, shared: SharedId, slot: &IntText, side: PanelSide) {
         let (target, shared) = (self.program.var(target), self.program.shared(shared));
         let Domain::Tile(layout) = target.domain else { return };
         let (layout, buffer) = (&self.program.layout(layout).name, tile_name(&shared.name));
@@ -39,7 +39,11 @@ impl Emitter<'_> {
             }
             false => self.slot(&shared.name, Some(slot), shared),
         };
-        self.out.line(format!("read_panel<{layout}, {buffer}>({}, panel, {from});", target.name));
+        let function = match side {
+            PanelSide::Rows => "read_panel",
+            PanelSide::Columns => "read_transposed_panel",
+        };
+        self.out.line(format!("{function}<{layout}, {buffer}>({}, panel, {from});", target.name));
     }
 
     /// Coordinates go innermost first, as PTX has them.

@@ -111,7 +111,7 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
         if let Some(mut small) = schedule::variants::by_one_warpgroup(&laid.nest, &facts, &portfolio[0].schedule) {
             let single = fit_roles(&laid, &facts, &small, &[1])?;
             // Few tiles of long sums wait for L2 more than for each other.
-            let pairs = by_pairs(&laid, &facts, &single.schedule).filter(|pairs| !takes_in_panels(&pairs.program));
+            let pairs = by_pairs(&laid, &facts, &single.schedule).filter(|pairs| panels_taken_in(&pairs.program) == 0);
             portfolio.push(single);
             portfolio.extend(pairs);
             while schedule::variants::narrow(&laid.nest, &facts, &mut small) {
@@ -204,7 +204,7 @@ impl Start {
         let plain = Start::of(nest, target, false);
         let others = target.pipeline == Pipeline::WarpRoles
             && swapped::check(nest).is_ok()
-            && !(plain.runs() && swapped::takes_in_tiles(nest, &plain.facts));
+            && !(plain.runs() && swapped::tiles_taken_in(nest, &plain.facts) > 0);
         let swapped = others.then(|| Start::of(nest, target, true));
         let all = [Some(plain), swapped].into_iter().flatten().filter(Start::runs);
         let best = all.min_by_key(|start| start.laid.relaid.len());
@@ -224,7 +224,7 @@ fn by_other_ways(nest: &Nest, target: &'static Target, first: &Laid) -> Result<V
     let few = schedule::variants::by_few_rows(&laid.nest, &facts, &schedule);
     all.extend(few.iter().filter(|few| runs(few)).filter_map(|few| fit_deep(&laid, &facts, few).ok()));
     let copies_other = !first.relaid.is_empty() && !laid.relaid.is_empty() && first.relaid != laid.relaid;
-    if copies_other && !swapped::takes_in_tiles(&laid.nest, &facts) && runs(&schedule) {
+    if copies_other && swapped::tiles_taken_in(&laid.nest, &facts) == 0 && runs(&schedule) {
         all.push(fit_roles(&laid, &facts, &schedule, &[1])?);
         let mut narrower = schedule;
         while schedule::variants::narrow(&laid.nest, &facts, &mut narrower) && runs(&narrower) {
@@ -242,7 +242,7 @@ fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Vec<Lower
         return Vec::new();
     }
     let Start { laid, facts, schedule } = Start::of(nest, target, true);
-    if !is_plain(&laid, &facts) || laid.relaid != first.relaid || swapped::takes_in_tiles(&laid.nest, &facts) {
+    if !is_plain(&laid, &facts) || laid.relaid != first.relaid {
         return Vec::new();
     }
     let why = "more rows than columns, by the product the other way round, where that leaves fewer tiles over";
@@ -258,7 +258,9 @@ fn by_more_rows(nest: &Nest, target: &'static Target, first: &Laid) -> Vec<Lower
     };
     let tall = by_tall_tiles(&laid, &facts, &schedule);
     let between = by_rows_between(&laid, &facts, &schedule);
-    all.into_iter().chain(of_rows).flat_map(with_pairs).chain(tall).chain(between).collect()
+    let taken_in = swapped::tiles_taken_in(&laid.nest, &facts);
+    let by_panels = |lowered: &Lowered| panels_taken_in(&lowered.program) >= taken_in;
+    all.into_iter().chain(of_rows).flat_map(with_pairs).chain(tall).chain(between).filter(by_panels).collect()
 }
 
 /// A swapped product by three warpgroups and by one, so many of the kernel's rows beside 192 and 64 of its columns, as deep as there is room for. Not
@@ -274,7 +276,7 @@ fn by_rows_between(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lower
     let one = schedule::variants::by_one_warpgroup(nest, facts, schedule)
         .and_then(|one| schedule::variants::by_fewer_columns(nest, facts, &one, HALF, OF_ONE));
     let deepest = |tiles: Schedule| {
-        let of_stages = |stages: u32| by_rows_alone(laid, facts, Schedule { stages, ..tiles.clone() });
+        let of_stages = |stages: u32| by_rows(laid, facts, Schedule { stages, ..tiles.clone() });
         STAGES.rev().find_map(of_stages)
     };
     three.chain(one).filter_map(deepest).collect()
@@ -366,12 +368,17 @@ fn by_square_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lo
     squares.into_iter().find_map(|square| by_rows_alone(laid, facts, square))
 }
 
-/// The schedule as it is, where operands come and results leave by rows, shared memory has room for it, and a thread registers.
+/// The same, where results take in nothing by panels.
 fn by_rows_alone(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lowered> {
+    by_rows(laid, facts, schedule).filter(|lowered| panels_taken_in(&lowered.program) == 0)
+}
+
+/// The schedule as it is, where operands come and results leave by rows, shared memory has room for it, and a thread registers.
+fn by_rows(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lowered> {
     schedule::check(&laid.nest, facts, &schedule).ok()?;
     let program = lower(laid, facts, &schedule).ok()?;
     let fits = program.shared_bytes <= schedule.target.shared_limit && has_registers_for(&schedule, &program);
-    let by_rows = comes_by_rows(&program) && leaves_by_panels(&program.body);
+    let by_rows = program.windows.is_empty() && leaves_by_panels(&program.body);
     (by_rows && fits).then(|| Lowered::of(laid, facts, schedule, program))
 }
 
@@ -410,7 +417,7 @@ fn by_tall_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered
 
 /// Whether all that comes are rows of operands.
 fn comes_by_rows(program: &Program) -> bool {
-    program.windows.is_empty() && !takes_in_panels(program)
+    program.windows.is_empty() && panels_taken_in(program) == 0
 }
 
 /// Whether results leave by rows, rather than element by element.
@@ -418,9 +425,9 @@ fn leaves_by_panels(body: &[Stmt]) -> bool {
     body.iter().any(|stmt| matches!(stmt, Stmt::Panels { .. }) || stmt.bodies().into_iter().any(leaves_by_panels))
 }
 
-/// Whether a result takes tiles in that pass by a ring: so much to do beside products that few of these wait for L2.
-fn takes_in_panels(program: &Program) -> bool {
-    program.shared.iter().any(|shared| shared.host.is_some() && !shared.sent)
+/// How many tiles a result takes in that pass by a ring: so much to do beside products that few of these wait for L2.
+fn panels_taken_in(program: &Program) -> usize {
+    program.shared.iter().filter(|shared| shared.host.is_some() && !shared.sent).count()
 }
 
 /// The first of the portfolio.

@@ -10,7 +10,7 @@
 //! a copy. Others are for few rows, and for tiles of more rows than columns.
 
 use super::analysis::{Facts, operand_only};
-use crate::nest::{AxisId, Nest, Op};
+use crate::nest::{AxisId, Nest, Op, ValueId};
 use crate::schedule::{ScheduleError, choose};
 
 /// The same nest, the other way round.
@@ -36,21 +36,22 @@ pub fn check(nest: &Nest) -> Result<(), ScheduleError> {
     }
 }
 
-/// Whether whole tiles join a product on its way out: the other way round, they would come element by element.
-pub fn takes_in_tiles(nest: &Nest, facts: &Facts) -> bool {
+/// How many whole tiles join a product on its way out: the other way round, they come element by element where no panels bring them.
+pub fn tiles_taken_in(nest: &Nest, facts: &Facts) -> usize {
     let operands = operand_only(nest, facts);
     let joins = |axes: &[AxisId]| facts.dots.iter().any(|dot| axes.contains(&dot.m) && axes.contains(&dot.n));
-    facts.order.iter().any(|id| {
-        let value = nest.value(*id);
+    let is_taken_in = |id: &&ValueId| {
+        let value = nest.value(**id);
         matches!(value.op, Op::Load { .. }) && !operands.contains(id) && joins(&value.ty.axes)
-    })
+    };
+    facts.order.iter().filter(is_taken_in).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::emit::emit;
-    use crate::lower::lower_portfolio;
+    use crate::lower::{Lowered, lower_portfolio};
     use crate::program::PanelSide;
     use crate::program::layout::LayoutKind;
     use crate::program::{Program, Stmt};
@@ -196,6 +197,30 @@ mod tests {
         let more = [192, 208, 176, 160, 144, 256, 96, 80].map(|rows| (128, rows));
         let of_three = [160, 144, 112, 80].map(|rows| (192, rows));
         assert_eq!(tiles, [&[(128, 16), (128, 32)], &more[..], &[(256, 160)], &of_three, &[(64, 80)]].concat());
+    }
+
+    /// Panels bring tiles of 16 bits; wider ones would come element by element.
+    #[test]
+    fn what_takes_in_tiles_by_panels_is_swapped_too() {
+        let tiles_of = |dtype: TokenStream| {
+            let (nest, _) = nest(quote! {
+                fn f<M: Dim, N: Dim, K: Dim>(
+                    a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<#dtype, (M, N)>, c: &mut Tensor<f16, (M, N)>,
+                ) {
+                    tile!(for (i, j) in (M, N) {
+                        let mut acc = zeros::<f32>((i, j));
+                        tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                        c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to();
+                    });
+                }
+            });
+            let portfolio = lower_portfolio(&nest, &SM_90A).expect("a portfolio");
+            let rows = |lowered: &Lowered| lowered.program.layouts[0].cols;
+            portfolio.iter().filter(|lowered| lowered.schedule.swapped).map(rows).collect::<BTreeSet<u32>>()
+        };
+        let few = BTreeSet::from([16, 32]);
+        assert_eq!(tiles_of(quote!(f32)), few);
+        assert!(tiles_of(quote!(f16)).is_superset(&BTreeSet::from([80, 96, 112, 160, 208])));
     }
 
     /// Of each schedule for a product of f32 as tf32, whether it is swapped, and which tensors the launch copies.

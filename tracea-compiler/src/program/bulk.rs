@@ -111,6 +111,13 @@ impl Program {
                 0 => name.to_string(),
                 others => format!("{name}_{}", others + 1),
             };
+            for premise in &all {
+                if let Premise::Aligned(tensor) = premise
+                    && !self.aligned.contains(tensor)
+                {
+                    self.aligned.push(*tensor);
+                }
+            }
             self.conditions.push(Condition { name, all });
             self.conditions.len() - 1
         });

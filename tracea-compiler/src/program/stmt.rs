@@ -174,6 +174,7 @@ pub enum Stmt {
         target: VarId,
         shared: SharedId,
         slot: IntText,
+        side: PanelSide,
     },
     /// A tile that a ring has brought for products too → its registers, converted.
     ReadTile {

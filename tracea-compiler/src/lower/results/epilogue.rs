@@ -34,7 +34,8 @@ use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
 use crate::program::layout::LayoutId;
 use crate::program::shared::SharedId;
 use crate::program::{
-    BulkCopy, BulkForm, ConditionId, Domain, IntText, OwnId, OwnPanels, Premise, Program, RingId, Stmt, Turn, VarId,
+    BulkCopy, BulkForm, ConditionId, Domain, IntText, OwnId, OwnPanels, PanelSide, Premise, Program, RingId, Stmt,
+    Turn, VarId,
 };
 use crate::schedule::{ScheduleError, WARPGROUP};
 use std::collections::BTreeSet;
@@ -55,6 +56,7 @@ pub struct Fetch {
     load: ValueId,
     stored: (TensorId, ValueId),
     panels: u32,
+    side: PanelSide,
     way: Way,
 }
 
@@ -124,9 +126,7 @@ impl Lowering<'_> {
     fn taken_in(&self, block: &Block, tensor: TensorId, index: &[Int], value: ValueId) -> Vec<ValueId> {
         let domain = self.domain(value);
         let Domain::Tile(layout) = domain else { return Vec::new() };
-        let by_panels = self.leaves_by_panels(layout, self.nest.tensor(tensor).dtype)
-            && self.runs_along(tensor, index, self.program.layout(layout).col_axis);
-        if self.role != Role::Consumer || !by_panels {
+        if self.role != Role::Consumer || self.side_of_panels(tensor, index, layout).is_none() {
             return Vec::new();
         }
         // Of what is written, only the result's own place, where nothing else is stored to the tensor that could come before.
@@ -194,7 +194,11 @@ impl Lowering<'_> {
         let no_panels =
             || ScheduleError::new("a result takes tiles in by no panels -- this is a fault in the compiler");
         let Domain::Tile(layout) = self.domain(value) else { return Err(no_panels()) };
-        let panels = self.panels(layout, dtype).ok_or_else(no_panels)?;
+        let panels = match self.side_of_panels(tensor, index, layout) {
+            Some(PanelSide::Columns) => self.transposed_panels(layout, dtype),
+            _ => self.panels(layout, dtype),
+        };
+        let panels = panels.ok_or_else(no_panels)?;
         self.settle(&epilogue.values)?;
         let known = self.fetches.len();
         for load in &epilogue.values {
@@ -253,17 +257,30 @@ impl Lowering<'_> {
         let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
         let (name, dtype) = (self.names.tensor(tensor.index()).to_string(), self.nest.tensor(*tensor).dtype);
         let shape = self.program.layout(layout).clone();
-        let cols = panels.each;
-        let boxes = self.boxes(*tensor, index, shape.row_axis?, shape.col_axis)?;
+        // Along memory, and across it.
+        let (inner, outer) = match panels.side {
+            PanelSide::Rows => (shape.col_axis, shape.row_axis?),
+            PanelSide::Columns => (shape.row_axis?, shape.col_axis),
+        };
+        let boxes = self.boxes(*tensor, index, outer, inner)?;
+        // A slot has places for one panel of all of the tile's rows.
+        let (rows, cols) = match panels.side {
+            PanelSide::Rows => (shape.rows, panels.each),
+            PanelSide::Columns => (panels.each, shape.rows),
+        };
         if !(cols * dtype.bytes()).is_multiple_of(128) {
             return None;
         }
-        let fetch = |way| Fetch { load, stored: epilogue.stored, panels: panels.count, way };
-        // A slot has places for one panel of all of the tile's rows.
-        if self.schedule.pingpong || panels.beside < panels.count {
-            return Some(fetch(Way::Own(self.own_panels(*tensor, boxes, panels))));
+        let fetch = |way| Fetch { load, stored: epilogue.stored, panels: panels.count, side: panels.side, way };
+        let is_apart = self.schedule.pingpong || panels.beside < panels.count;
+        match panels.side {
+            PanelSide::Rows if is_apart => return Some(fetch(Way::Own(self.own_panels(*tensor, boxes, panels)))),
+            PanelSide::Rows => {}
+            // Halves are turned as they are read.
+            PanelSide::Columns if is_apart || dtype.bytes() != 2 => return None,
+            PanelSide::Columns => {}
         }
-        let rows = shape.rows;
+        let row_at = boxes.row_at();
         let site =
             epilogue.loops.iter().find_map(|axis| self.sites.iter().find(|site| site.key == SiteKey::Loop(*axis)))?;
         let (ring, count, bulk, host) = site.moving.iter().find_map(|group| {
@@ -274,9 +291,13 @@ impl Lowering<'_> {
         let premises = vec![Premise::Condition(bulk), Premise::Aligned(*tensor)];
         let condition = self.program.require(&format!("{}_BY_TMA", name.to_uppercase()), premises);
         let shared = self.guest(&format!("{name}_panel"), dtype, (rows, cols), host);
-        let (map, mut at) = self.box_map(*tensor, boxes, (rows, cols), Clip::default());
-        let first = at.pop()?;
-        at.push(first.plus(IntText::name("panel").times(cols)));
+        let (map, mut at) = self.box_map(*tensor, boxes, (rows, cols.min(self.panel(*tensor))), Clip::default());
+        let moving = match panels.side {
+            PanelSide::Rows => at.len() - 1,
+            PanelSide::Columns => row_at,
+        };
+        let first = std::mem::replace(at.get_mut(moving)?, IntText::Const(0));
+        at[moving] = first.plus(IntText::name("panel").times(panels.each));
         let slot = Some(count.slot.clone());
         let copy = BulkCopy {
             shared,
@@ -333,13 +354,13 @@ impl Lowering<'_> {
             Way::Ring(passage) => {
                 let turn = passage.turn();
                 let BulkCopy { shared, .. } = passage.copy;
-                let read = Stmt::ReadPanel { target, shared, slot: turn.slot.clone() };
+                let read = Stmt::ReadPanel { target, shared, slot: turn.slot.clone(), side: fetch.side };
                 let steps = [Stmt::WaitFull(turn.clone()), read, Stmt::Release(turn)];
                 self.out.push(passage.pass(steps, vec![otherwise]));
             }
             Way::Own(own) => {
                 let OwnPanels { shared, counter, .. } = self.program.own(*own);
-                let read = Stmt::ReadPanel { target, shared: *shared, slot: IntText::name(counter) };
+                let read = Stmt::ReadPanel { target, shared: *shared, slot: IntText::name(counter), side: fetch.side };
                 self.out.extend([Stmt::AwaitOwn(*own), read]);
             }
         }

@@ -179,6 +179,21 @@ impl Lowering<'_> {
         self.is_whole_warpgroups(layout, dtype) && columns >= panel(dtype) && columns.is_multiple_of(LEAST_COLUMNS)
     }
 
+    /// Whether a tile leaves by panels of a warpgroup's columns.
+    fn leaves_by_transposed_panels(&self, layout: LayoutId, dtype: Dtype) -> bool {
+        self.is_whole_warpgroups(layout, dtype) && self.program.layout(layout).cols.is_multiple_of(LEAST_COLUMNS)
+    }
+
+    /// What becomes the rows of the panels by which a tile leaves, where it leaves by any.
+    pub fn side_of_panels(&self, tensor: TensorId, index: &[Int], layout: LayoutId) -> Option<PanelSide> {
+        let (dtype, shape) = (self.nest.tensor(tensor).dtype, self.program.layout(layout));
+        if self.leaves_by_panels(layout, dtype) && self.runs_along(tensor, index, shape.col_axis) {
+            return Some(PanelSide::Rows);
+        }
+        let along_rows = shape.row_axis.is_some_and(|row| self.runs_along(tensor, index, row));
+        (along_rows && self.leaves_by_transposed_panels(layout, dtype)).then_some(PanelSide::Columns)
+    }
+
     /// Whether each warpgroup has 64 rows of the tile to itself, to pass by panels.
     fn is_whole_warpgroups(&self, layout: LayoutId, dtype: Dtype) -> bool {
         let shape = self.program.layout(layout);
@@ -205,9 +220,9 @@ impl Lowering<'_> {
     }
 
     /// The same for one that is contiguous along the tile's rows, all 64 of a warpgroup in each panel.
-    fn transposed_panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
+    pub fn transposed_panels(&mut self, layout: LayoutId, dtype: Dtype) -> Option<Panels> {
         let columns = self.program.layout(layout).cols;
-        if !self.is_whole_warpgroups(layout, dtype) || !columns.is_multiple_of(LEAST_COLUMNS) {
+        if !self.leaves_by_transposed_panels(layout, dtype) {
             return None;
         }
         let each = columns.min(PANEL_BYTES / (PANEL_ROWS * dtype.bytes()));

@@ -69,7 +69,7 @@ fn release() -> Stmt {
     Stmt::Release(turn())
 }
 fn read_panel() -> Stmt {
-    Stmt::ReadPanel { target: ACC, shared: A, slot: IntText::Const(0) }
+    Stmt::ReadPanel { target: ACC, shared: A, slot: IntText::Const(0), side: PanelSide::Rows }
 }
 fn write_panel() -> Stmt {
     Stmt::WritePanel { value: ACC, staging: PANELS, side: PanelSide::Rows }

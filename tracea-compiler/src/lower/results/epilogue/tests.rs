@@ -1,5 +1,5 @@
 use crate::program::{Program, Stmt};
-use crate::testing::{flat, gated, lines, program};
+use crate::testing::{cuda, flat, gated, lines, program};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -98,6 +98,38 @@ fn a_residual_passes_by_the_ring() {
         store c by rows <- f16_panels
         finish stores";
     assert_eq!(from(&program, false, "for 4 panels"), expected.lines().map(str::trim).collect::<Vec<_>>());
+}
+
+/// Of 96 rows, the first panel has 64; a box has 128 bytes of each, two of them all of the tile's columns.
+#[test]
+fn the_other_way_round_a_residual_passes_by_panels_that_are_turned_as_they_are_read() {
+    let of = |dtype: TokenStream| {
+        cuda(quote! {
+            #[schedule(sm_90a, i = 96, j = 128, k = 64, stages = 3, consumers = 2, swapped = true)]
+            fn f<M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<#dtype, (M, N)>, c: &mut Tensor<f16, (M, N)>,
+            ) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to();
+                });
+            }
+        })
+    };
+    let halves = of(quote!(f16));
+    for line in [
+        "using RPanelBuffer = PanelTile<f16, 64, 128>;",
+        "constexpr int ALIGN_R = TRACEA_ALIGN_2;",
+        "tma_load(r_panel + slot * 8192, r_map64, b_ready_full + slot, j0, i0 + panel * 64);",
+        "tma_load(r_panel + slot * 8192 + 4096, r_map64, b_ready_full + slot, j0 + 64, i0 + panel * 64);",
+        "read_transposed_panel<JITile, RPanelBuffer>(r_tile, panel, r_panel + slot * 8192);",
+        "load_panel_elements<JITile, 32>(r_tile, panel, ",
+    ] {
+        assert!(halves.contains(line), "{line} in\n{halves}");
+    }
+    let words = of(quote!(f32));
+    assert!(!words.contains("read_transposed_panel") && words.contains("load_panel_elements"), "{words}");
 }
 
 #[test]
