@@ -426,6 +426,27 @@ transposed_panel_store_kernel(const float* in, T* target, const __grid_constant_
     finish_panels();
 }
 
+// Panels of a tile that lies in memory column by column, as TMA would bring them, and what threads then have of it.
+template <class L, class T, int COLUMNS>
+__global__ void __launch_bounds__(L::threads) transposed_panel_read_kernel(const T* in, float* out) {
+    using Panel = PanelTile<T, COLUMNS, L::rows>;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    T* const place = reinterpret_cast<T*>(shared);
+    float x[L::size];
+#pragma unroll
+    for (int panel = 0; panel < (L::cols + COLUMNS - 1) / COLUMNS; ++panel) {
+        for (int at = static_cast<int>(threadIdx.x); at < COLUMNS * L::rows; at += L::threads) {
+            const int col = panel * COLUMNS + at / L::rows, row = at % L::rows;
+            place[Panel::offset(at / L::rows, row)] = col < L::cols ? in[col * L::rows + row] : T{};
+        }
+        __syncthreads();
+        read_transposed_panel<L, Panel>(x, panel, place);
+        __syncthreads();
+    }
+#pragma unroll
+    for (int r = 0; r < L::size; ++r) out[L::row(r) * L::cols + L::col(r)] = x[r];
+}
+
 // ---- whole kernels: threads 0 … 255 compute, threads 256 … 383 fetch
 
 // C (M x N) = A (M x K) · B (K x N), row-major: tiles of 128 x 256, K by 64.

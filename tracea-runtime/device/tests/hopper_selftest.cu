@@ -506,6 +506,20 @@ void test_transposed_panel_stores() {
     }
 }
 
+template <class L, class T, int COLUMNS>
+void test_transposed_panel_read() {
+    const vector<T> in = random_values<T>(L::rows * L::cols);
+    Buffer<float> out(vector<float>(L::rows * L::cols, -1.0f));
+    launch(transposed_panel_read_kernel<L, T, COLUMNS>, 1, L::threads, COLUMNS * L::rows * static_cast<int>(sizeof(T)), Buffer<T>(in).pointer,
+           out.pointer);
+    const vector<float> result = out.read();
+    bool good = true;
+    for (int row = 0; row < L::rows; ++row) {
+        for (int col = 0; col < L::cols; ++col) good &= equal_bits(make<T>(result[row * L::cols + col]), in[col * L::rows + row]);
+    }
+    check("read transposed panels " + name_of<T>() + " " + std::to_string(L::rows) + "x" + std::to_string(L::cols), good);
+}
+
 // ---- slices that come early
 
 template <class L, class T, int REGISTERS, int ALIGN>
@@ -743,6 +757,9 @@ int main() {
     test_transposed_panel_stores<Mma16816<128, 80, 8, 1>, float, 32>();
     test_transposed_panel_stores<Mma16816<128, 16, 8, 1>, float, 16>();
     test_transposed_panel_stores<Mma16816<128, 128, 8, 1>, float, 32>();
+    test_transposed_panel_read<Mma16816<128, 16, 8, 1>, f16, 16>();
+    test_transposed_panel_read<Mma16816<192, 80, 12, 1>, f16, 64>();
+    test_transposed_panel_read<Mma16816<64, 208, 4, 1>, bf16, 64>();
     test_early_cols<Mma16816<128, 256, 8, 1>, f16, 32>();
     test_early_cols<Mma16816<128, 144, 8, 1>, bf16, 32>();
     test_early_cols<Mma16816<64, 96, 4, 1>, f16, 16>();
