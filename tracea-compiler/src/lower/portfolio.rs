@@ -368,11 +368,6 @@ fn by_square_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lo
     squares.into_iter().find_map(|square| by_rows_alone(laid, facts, square))
 }
 
-/// The same, where results take in nothing by panels.
-fn by_rows_alone(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lowered> {
-    by_rows(laid, facts, schedule).filter(|lowered| panels_taken_in(&lowered.program) == 0)
-}
-
 /// The schedule as it is, where operands come and results leave by rows, shared memory has room for it, and a thread registers.
 fn by_rows(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lowered> {
     schedule::check(&laid.nest, facts, &schedule).ok()?;
@@ -380,6 +375,11 @@ fn by_rows(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lowered> {
     let fits = program.shared_bytes <= schedule.target.shared_limit && has_registers_for(&schedule, &program);
     let by_rows = program.windows.is_empty() && leaves_by_panels(&program.body);
     (by_rows && fits).then(|| Lowered::of(laid, facts, schedule, program))
+}
+
+/// The same, where results take in nothing by panels.
+fn by_rows_alone(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lowered> {
+    by_rows(laid, facts, schedule).filter(|lowered| panels_taken_in(&lowered.program) == 0)
 }
 
 /// The same schedule for three warpgroups, as deep as there is room for, where these have registers for it.

@@ -1,8 +1,8 @@
 //! A program as text, for people and tests: one statement a line, with the names that emitted code uses.
 
 use super::{
-    Access, AccessForm, BulkCopy, BulkForm, Cluster, Domain, Kept, Left, Operand, PanelSide, Program, Scope, Stmt,
-    StoreWay,
+    Access, AccessForm, AlikeIf, BulkCopy, BulkForm, Cluster, Domain, Kept, LastTile, Left, Operand, PanelSide,
+    Program, Scope, Stmt, StoreWay,
 };
 use std::fmt;
 
@@ -40,8 +40,16 @@ impl fmt::Display for Program {
             let (shared, dim) = (&self.shared(short.shared).name, &self.names.dims[short.dim.index()]);
             writeln!(f, "{shared} holds no more rows than {dim}")?;
         }
-        for grid in self.grid.iter().filter(|grid| grid.last_tile.is_some()) {
-            writeln!(f, "the last tile along {} ends with it", self.names.axes[grid.axis.index()])?;
+        for grid in &self.grid {
+            let Some(LastTile { cut, .. }) = &grid.last_tile else { continue };
+            write!(f, "the last tile along {} ends with it", self.names.axes[grid.axis.index()])?;
+            for alike in cut {
+                match alike {
+                    AlikeIf::NoneIsWhole(_) => write!(f, ", where all are cut or none")?,
+                    AlikeIf::AtMostTwo(_) => write!(f, ", into two parts at most")?,
+                }
+            }
+            writeln!(f)?;
         }
         if let Some(Cluster { axis, blocks }) = self.cluster {
             writeln!(f, "clusters of {blocks} along {}", self.names.axes[axis.index()])?;

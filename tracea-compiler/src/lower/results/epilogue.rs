@@ -257,30 +257,27 @@ impl Lowering<'_> {
         let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
         let (name, dtype) = (self.names.tensor(tensor.index()).to_string(), self.nest.tensor(*tensor).dtype);
         let shape = self.program.layout(layout).clone();
-        // Along memory, and across it.
-        let (inner, outer) = match panels.side {
-            PanelSide::Rows => (shape.col_axis, shape.row_axis?),
-            PanelSide::Columns => (shape.row_axis?, shape.col_axis),
-        };
-        let boxes = self.boxes(*tensor, index, outer, inner)?;
         // A slot has places for one panel of all of the tile's rows.
-        let (rows, cols) = match panels.side {
-            PanelSide::Rows => (shape.rows, panels.each),
-            PanelSide::Columns => (panels.each, shape.rows),
+        let (boxes, (rows, cols)) = match panels.side {
+            PanelSide::Rows => {
+                (self.boxes(*tensor, index, shape.row_axis?, shape.col_axis)?, (shape.rows, panels.each))
+            }
+            PanelSide::Columns => {
+                (self.boxes(*tensor, index, shape.col_axis, shape.row_axis?)?, (panels.each, shape.rows))
+            }
         };
         if !(cols * dtype.bytes()).is_multiple_of(128) {
             return None;
         }
         let fetch = |way| Fetch { load, stored: epilogue.stored, panels: panels.count, side: panels.side, way };
         let is_apart = self.schedule.pingpong || panels.beside < panels.count;
-        match panels.side {
-            PanelSide::Rows if is_apart => return Some(fetch(Way::Own(self.own_panels(*tensor, boxes, panels)))),
-            PanelSide::Rows => {}
-            // Halves are turned as they are read.
-            PanelSide::Columns if is_apart || dtype.bytes() != 2 => return None,
-            PanelSide::Columns => {}
+        // Halves are turned as warps read them, of a panel of all rows.
+        if panels.side == PanelSide::Columns && (is_apart || dtype.bytes() != 2) {
+            return None;
         }
-        let row_at = boxes.row_at();
+        if is_apart {
+            return Some(fetch(Way::Own(self.own_panels(*tensor, boxes, panels))));
+        }
         let site =
             epilogue.loops.iter().find_map(|axis| self.sites.iter().find(|site| site.key == SiteKey::Loop(*axis)))?;
         let (ring, count, bulk, host) = site.moving.iter().find_map(|group| {
@@ -292,12 +289,12 @@ impl Lowering<'_> {
         let condition = self.program.require(&format!("{}_BY_TMA", name.to_uppercase()), premises);
         let shared = self.guest(&format!("{name}_panel"), dtype, (rows, cols), host);
         let (map, mut at) = self.box_map(*tensor, boxes, (rows, cols.min(self.panel(*tensor))), Clip::default());
-        let moving = match panels.side {
-            PanelSide::Rows => at.len() - 1,
-            PanelSide::Columns => row_at,
+        let along_panels = match panels.side {
+            PanelSide::Rows => at.last_mut()?,
+            PanelSide::Columns => at.get_mut(boxes.row_at())?,
         };
-        let first = std::mem::replace(at.get_mut(moving)?, IntText::Const(0));
-        at[moving] = first.plus(IntText::name("panel").times(panels.each));
+        let first = std::mem::replace(along_panels, IntText::Const(0));
+        *along_panels = first.plus(IntText::name("panel").times(panels.each));
         let slot = Some(count.slot.clone());
         let copy = BulkCopy {
             shared,

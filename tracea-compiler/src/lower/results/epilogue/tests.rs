@@ -4,9 +4,9 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 /// A product and what becomes of it; `r` and `s` have the result's shape.
-fn product(dtype: TokenStream, results: TokenStream, end: TokenStream) -> Program {
-    program(quote! {
-        #[schedule(sm_90a, i = 128, j = 256, k = 64, stages = 3, consumers = 2)]
+fn kernel(schedule: TokenStream, dtype: TokenStream, results: TokenStream, end: TokenStream) -> TokenStream {
+    quote! {
+        #[schedule(sm_90a, #schedule, stages = 3, consumers = 2)]
         fn f<M: Dim, N: Dim, K: Dim>(
             a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<#dtype, (M, N)>, s: &Tensor<#dtype, (M, N)>,
             bias: &Tensor<f16, (N,)>, #results,
@@ -17,7 +17,11 @@ fn product(dtype: TokenStream, results: TokenStream, end: TokenStream) -> Progra
                 #end
             });
         }
-    })
+    }
+}
+
+fn product(dtype: TokenStream, results: TokenStream, end: TokenStream) -> Program {
+    program(kernel(quote!(i = 128, j = 256, k = 64), dtype, results, end))
 }
 
 fn halves(end: TokenStream) -> Program {
@@ -104,18 +108,9 @@ fn a_residual_passes_by_the_ring() {
 #[test]
 fn the_other_way_round_a_residual_passes_by_panels_that_are_turned_as_they_are_read() {
     let of = |dtype: TokenStream| {
-        cuda(quote! {
-            #[schedule(sm_90a, i = 96, j = 128, k = 64, stages = 3, consumers = 2, swapped = true)]
-            fn f<M: Dim, N: Dim, K: Dim>(
-                a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, r: &Tensor<#dtype, (M, N)>, c: &mut Tensor<f16, (M, N)>,
-            ) {
-                tile!(for (i, j) in (M, N) {
-                    let mut acc = zeros::<f32>((i, j));
-                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
-                    c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to();
-                });
-            }
-        })
+        let schedule = quote!(i = 96, j = 128, k = 64, swapped = true);
+        let end = quote!(c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to(););
+        cuda(kernel(schedule, dtype, quote!(c: &mut Tensor<f16, (M, N)>), end))
     };
     let halves = of(quote!(f16));
     for line in [
