@@ -1,6 +1,6 @@
-// Accumulators → memory that is contiguous along their rows: as panels.cuh, with rows and columns in each other's place. A panel
-// has some of the tile's columns as its rows, the last one maybe fewer, and of each the warpgroup's 64 rows side by side. Where it has several times
-// 64 rows, the panels of the first 64 come first.
+// Accumulators → memory that is contiguous along their rows, and what they take in from such memory: as panels.cuh, with rows and columns in
+// each other's place. A panel has some of the tile's columns as its rows, the last one maybe fewer, and of each the warpgroup's 64 rows side by
+// side. Where it has several times 64 rows, the panels of the first 64 come first.
 //
 //     accumulators, 128 x 16               panels of 16 rows in shared memory, as TMA sends them to the tensor
 //       0 |……|                               0            63     64          127

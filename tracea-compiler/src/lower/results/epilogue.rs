@@ -15,7 +15,8 @@
 //! ```
 //! The panels pass by the ring that fed the loop, as if it had some more steps: they take no room that a stage could have, and come
 //! while the last products run. Where TMA cannot fetch them, threads read them from global memory, a panel at a time too: either
-//! way one panel of registers lives beside the accumulators.
+//! way one panel of registers lives beside the accumulators. Of a product the other way round, a panel has some of the tile's columns as its rows,
+//! as the result's have, and is turned as warps read it.
 //!
 //! Warpgroups that take turns would hold up each other's steps there, and of those that have several blocks of rows each is at another one's
 //! panel. Each asks for its own panels, to places of its own:
