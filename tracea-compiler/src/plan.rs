@@ -147,6 +147,8 @@ pub struct Cost {
     pub once: u32,
     /// After its last tile, where what comes after the others is hidden.
     pub ending: u32,
+    /// What each of the first of `steps` takes longer in a block that has no second tile, where warpgroups take turns.
+    pub alone: u32,
     /// Blocks that a multiprocessor holds at a time, as far as registers and threads go.
     pub resident: u32,
     /// One entry for each product in a loop, or each loop without one.

@@ -264,7 +264,7 @@ fn kept(kept: &Kept) -> TokenStream {
 }
 
 fn cost(cost: &Cost) -> TokenStream {
-    let (plan, once, ending, resident) = (plan(), cost.once, cost.ending, cost.resident);
+    let (plan, once, ending, alone, resident) = (plan(), cost.once, cost.ending, cost.alone, cost.resident);
     let steps = cost.steps.iter().map(|step| {
         let (latency, work, over) = (step.latency, step.work, step.over.iter().map(grid_axis));
         quote! { #plan::StepCost { latency: #latency, work: #work, over: &[#(#over),*] } }
@@ -290,7 +290,8 @@ fn cost(cost: &Cost) -> TokenStream {
     }));
     quote! {
         #plan::Cost {
-            once: #once, ending: #ending, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*], growing: #growing,
+            once: #once, ending: #ending, alone: #alone, resident: #resident, steps: &[#(#steps),*], fetches: &[#(#fetches),*],
+            growing: #growing,
         }
     }
 }

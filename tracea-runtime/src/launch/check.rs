@@ -337,7 +337,7 @@ mod tests {
         const SCATTERED: &[Fetch] =
             &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: OVER }];
         let counted = |fetches, sizes: [usize; 3]| {
-            let cost = Cost { once: 0, ending: 0, resident: 1, steps: STEPS, fetches, growing: None };
+            let cost = Cost { once: 0, ending: 0, alone: 0, resident: 1, steps: STEPS, fetches, growing: None };
             is_counted(&Variant { cost, ..Variant::of_source("product", "", 128) }, &Sizes::of(&sizes))
         };
         assert!(counted(SCATTERED, [1, 1 << 15, 1 << 15]));

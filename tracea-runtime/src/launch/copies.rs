@@ -341,7 +341,15 @@ mod tests {
     const VARIANT: Variant = Variant {
         target: "sm_90a",
         persistent: true,
-        cost: Cost { once: 0, ending: 0, resident: 1, steps: &[], fetches: &[fetch(0), fetch(1)], growing: None },
+        cost: Cost {
+            once: 0,
+            ending: 0,
+            alone: 0,
+            resident: 1,
+            steps: &[],
+            fetches: &[fetch(0), fetch(1)],
+            growing: None,
+        },
         args: &[Arg::Pointer(2), Arg::WindowMap(0), map(1), map(1), map(2), map(3)],
         aligned: &[0, 1, 2, 3],
         windows: &[Window { tensor: 0, rows: 128, channels: 64, narrow: false, axes: &[] }],

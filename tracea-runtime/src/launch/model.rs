@@ -315,7 +315,7 @@ fn uncovered(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &
         return 0;
     }
     let each = tile_count(variant, sizes).div_ceil(u64::from(capacity.multiprocessors));
-    let latency = unit_of(variant, sizes, 1, resident, 0, alignments).latency;
+    let latency = unit_of(variant, sizes, 1, Load { resident, tiles: each, beside: 0 }, alignments).latency;
     each.div_ceil(resident).saturating_mul(latency) / (resident * resident)
 }
 
@@ -351,7 +351,8 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         let each = units.div_ceil(multiprocessors);
         // Where no multiprocessor has another one after those that it holds at a time.
         let beside = if each <= resident { beside(variant, sizes, shares) } else { 0 };
-        let unit = unit_of(variant, sizes, parts, resident.min(each), beside, alignments);
+        let load = Load { resident: resident.min(each), tiles: each, beside };
+        let unit = unit_of(variant, sizes, parts, load, alignments);
         latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(slowed(unit.latency)));
         work = work.saturating_add(each.saturating_mul(slowed(unit.work)));
     }
@@ -420,8 +421,16 @@ fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
     count(outer, sizes).saturating_mul(step.work.into()).saturating_mul(idle) / columns.max(1)
 }
 
-/// `beside`: bytes a step that lie beside the tensors.
-fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, resident: u64, beside: u64, alignments: &Alignments) -> Unit {
+/// Of one multiprocessor: blocks that it holds at a time, tiles or parts in all, and bytes that each brings a step which lie beside the tensors.
+#[derive(Clone, Copy)]
+struct Load {
+    resident: u64,
+    tiles: u64,
+    beside: u64,
+}
+
+fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, load: Load, alignments: &Alignments) -> Unit {
+    let Load { resident, tiles, beside } = load;
     // Loops are what is cut; what stands outside of them every part does.
     let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
     let of_steps = |each: u64, over: &[GridAxis]| {
@@ -440,6 +449,9 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, resident: u64, beside: 
         latency = latency.saturating_add(of_steps(step.latency.into(), step.over));
         let work_of_step = of_steps(step.work.into(), step.over);
         work = work.saturating_add(work_of_step.saturating_sub(left_out(variant, step, sizes)));
+    }
+    if let Some(first) = variant.cost.steps.first().filter(|_| tiles <= 1) {
+        latency = latency.saturating_add(of_steps(variant.cost.alone.into(), first.over));
     }
     for Fetch { short, over, .. } in variant.cost.fetches {
         let spared = short.map_or(0, |short| of_steps(missing(short.axis, u64::from(short.spared), sizes), over));

@@ -338,7 +338,7 @@ mod tests {
         static SCATTERED: Variant = {
             const FETCHES: &[Fetch] =
                 &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: &[] }];
-            let cost = Cost { once: 0, ending: 0, resident: 1, steps: &[], fetches: FETCHES, growing: None };
+            let cost = Cost { once: 0, ending: 0, alone: 0, resident: 1, steps: &[], fetches: FETCHES, growing: None };
             Variant { cost, ..variant("sm_80", &[]) }
         };
         assert_eq!(

@@ -18,8 +18,8 @@ const SHARED_BYTES: u32 = 144;
 /// The same of three warpgroups, two of which read while one waits. Measured on an H100: 300 x 5120 x 13824 takes 74.4 µs by tiles of 80 x 192 the other way
 /// round, 550 cycles a step, of which 34 KiB come and three warpgroups read 54; 96 and 112 rows take as long as their products.
 const SHARED_BYTES_OF_THREE: u32 = 187;
-/// The same of warpgroups in turn, whose rings fill up from one tile to the next. Measured on an H100: 4096³ with ReLU takes 214 µs by 128 x 128 in turn,
-/// and 184 by 128 x 256 together.
+/// The same of warpgroups in turn, whose rings fill up from one tile to the next, where a block has a next one. Measured on an H100: 4096³ with ReLU takes
+/// 214 µs by 128 x 128 in turn, and 184 by 128 x 256 together; 300 x 5120 x 13824, one tile a block, 78.7 by 128 x 128 in turn as by 128 x 128 together.
 const SHARED_BYTES_IN_TURN: u32 = 155;
 /// Between two steps, of a pair of blocks of several warpgroups. Measured on an H100 by pairs of 128 x 256 and by single blocks: 4096³ takes 180.1 µs by both,
 /// 8192³ 1440 and 1470, 4096 x 28672 x 4096, of which single blocks cut what is left over, 1280 and 1255; a 3 × 3 convolution of 128 images of 14²
@@ -77,6 +77,7 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
             _ => multiplied(dot).max(fragments(schedule, dot)),
         };
         let known = is_read_before(nest, facts, program, at);
+        let moved = shared_traffic(nest, schedule, dot, known, &mut written);
         let shared = match schedule.target.pipeline {
             Pipeline::WarpRoles => {
                 let each = match schedule.threads() {
@@ -84,7 +85,7 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
                     threads if threads > 2 * WARPGROUP => SHARED_BYTES_OF_THREE,
                     _ => SHARED_BYTES,
                 };
-                shared_traffic(nest, schedule, dot, known, &mut written) / each
+                moved / each
             }
             Pipeline::CommitGroups => 0,
         };
@@ -105,6 +106,9 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         let before = if known { together } else { Together::default() };
         together = before.and(multiply, read, shared);
         let cycles = (together.cycles() - before.cycles()).max(1);
+        if schedule.pingpong && !chained {
+            cost.alone += (moved / SHARED_BYTES).saturating_sub(cycles);
+        }
         // Without any row of the first operand.
         let rows = tile_bytes(schedule, dot, dot.m);
         let without = [read.saturating_sub(rows / L2_BYTES), shared.saturating_sub(rows / SHARED_BYTES)];
@@ -464,12 +468,28 @@ mod tests {
         assert_eq!(many, 64 / 8 * 70 + 2 * 64 * 256 * 64 / 2048);
     }
 
-    /// Cycles of a step's products, in program order.
-    fn work_of_dots(item: TokenStream) -> Vec<u32> {
+    fn cost(item: TokenStream) -> super::Cost {
         let (nest, schedules) = nest(item);
         let target = find(&schedules[0].target).expect("a known target");
-        let cost = lower_pinned(&nest, target, &schedules[0]).expect("the kernel lowers").cost;
-        cost.steps.iter().filter(|step| !step.over.is_empty()).map(|step| step.work).collect()
+        lower_pinned(&nest, target, &schedules[0]).expect("the kernel lowers").cost
+    }
+
+    /// Cycles of a step's products, in program order.
+    fn work_of_dots(item: TokenStream) -> Vec<u32> {
+        cost(item).steps.iter().filter(|step| !step.over.is_empty()).map(|step| step.work).collect()
+    }
+
+    #[test]
+    fn warpgroups_without_a_turn_read_as_slowly_as_any() {
+        let in_turn = |columns: u32| {
+            cost(gemm(quote!(sm_90a, i = 128, j = #columns, k = 64, stages = 4, consumers = 2, pingpong = true)))
+        };
+        // Bytes of a row; those that come, and those that one warpgroup reads for each 64 of its rows.
+        let moved = |columns: u32| 128 * ((128 + columns) + (128 + 2 * columns));
+        assert_eq!(in_turn(128).alone, moved(128) / super::SHARED_BYTES - moved(128) / super::SHARED_BYTES_IN_TURN);
+        assert_eq!(in_turn(192).alone, 0, "as long as its products");
+        let together = cost(gemm(quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2)));
+        assert_eq!(together.alone, 0);
     }
 
     #[test]

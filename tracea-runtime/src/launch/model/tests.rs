@@ -24,6 +24,9 @@ static KERNEL: KernelDef = KernelDef {
     instances: &[],
 };
 
+/// A tile of a multiprocessor's own.
+const ONE: Load = Load { resident: 1, tiles: 1, beside: 0 };
+
 const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 64 }];
 
 const WIDE: Variant = Variant {
@@ -34,6 +37,7 @@ const WIDE: Variant = Variant {
     cost: Cost {
         once: 1624,
         ending: 0,
+        alone: 0,
         resident: 1,
         steps: &[StepCost { latency: 1124, work: 1024, over: STEPS }],
         fetches: &[
@@ -57,6 +61,7 @@ const SMALL: Variant = Variant {
     cost: Cost {
         once: 728,
         ending: 0,
+        alone: 0,
         resident: 2,
         steps: &[StepCost { latency: 440, work: 340, over: STEPS }],
         fetches: &[
@@ -191,12 +196,21 @@ fn what_hides_all_ends_but_the_last_counts_that_once() {
     }
 }
 
+#[test]
+fn warpgroups_without_a_second_tile_take_no_turns() {
+    let in_turn = Variant { cost: Cost { alone: 10, ..WIDE.cost }, ..WIDE };
+    let longer = |sizes| says(&in_turn, sizes, 0, false).cycles - says(&WIDE, sizes, 0, false).cycles;
+    assert_eq!(longer([1024, 4096, 4096]), 10 * 64, "128 tiles");
+    assert_eq!(longer([2048, 4096, 4096]), 0, "256");
+}
+
 const NARROW: Variant = Variant {
     shared_bytes: 112 << 10,
     grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 64 }],
     cost: Cost {
         once: 1112,
         ending: 0,
+        alone: 0,
         resident: 2,
         steps: &[StepCost { latency: 372, work: 272, over: STEPS }],
         fetches: &[WIDE.cost.fetches[0], Fetch { bytes: 64 * 64 * 2, ..WIDE.cost.fetches[1] }],
@@ -298,7 +312,7 @@ fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
     let of = |rows, alone| {
         let sizes = Sizes::of(&[rows, 6144, 4096]);
         let beside = if alone { beside(&NARROW, &sizes, Shares::WHOLE) } else { 0 };
-        unit_of(&NARROW, &sizes, 1, 1, beside, &alignments).latency
+        unit_of(&NARROW, &sizes, 1, Load { beside, ..ONE }, &alignments).latency
     };
     assert!(of(192, true) > of(256, true) * 6 / 5, "{} {}", of(192, true), of(256, true));
     assert_eq!(of(192, false), of(256, false), "of many waves it is one block's in the last");
@@ -423,6 +437,7 @@ fn rows_are_walked_from_their_chunks_where_they_are_not_aligned() {
         cost: Cost {
             once: 1500,
             ending: 0,
+            alone: 0,
             resident: 8,
             steps: &[StepCost { latency: 600, work: 64, over: STEPS }],
             fetches: &[],
@@ -455,6 +470,7 @@ fn warps_without_columns_of_the_last_step_leave_it_out() {
         cost: Cost {
             once: 0,
             ending: 0,
+            alone: 0,
             resident: 4,
             steps: &[StepCost { latency: 900, work: 600, over: STEPS }],
             fetches: &[],
@@ -464,7 +480,7 @@ fn warps_without_columns_of_the_last_step_leave_it_out() {
     };
     const SKEWED: Variant = Variant { skewed: &[0, 1], ..ROWS };
     let work = |variant: &Variant, columns| {
-        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, 1, 0, &Alignments::of(&Tensors::new())).work
+        unit_of(variant, &Sizes::of(&[4096, 4096, columns]), 1, ONE, &Alignments::of(&Tensors::new())).work
     };
     // 256 threads have the first vectors of 2048 columns.
     assert_eq!([4096, 4096 + 1024, 4096 + 2048, 8192].map(|columns| work(&SKEWED, columns)), [600, 900, 1200, 1200]);
@@ -479,6 +495,7 @@ fn rows_are_taken_in_turn_where_a_block_has_some() {
         cost: Cost {
             once: 2300,
             ending: 0,
+            alone: 0,
             resident: 4,
             steps: &[StepCost { latency: 900, work: 600, over: STEPS }],
             fetches: &[],
@@ -506,6 +523,7 @@ fn few_blocks_that_keep_rows_show_what_they_compute() {
         cost: Cost {
             once: 2300,
             ending: 0,
+            alone: 0,
             resident: 8,
             steps: &[StepCost { latency: 1600, work: 900, over: STEPS }],
             fetches: &[],
@@ -533,6 +551,7 @@ fn fewer_bytes_at_a_time_are_sooner_written() {
         cost: Cost {
             once: 500,
             ending: 0,
+            alone: 0,
             resident: 4,
             steps: &[StepCost { latency: 100, work: 64, over: STEPS }],
             fetches: &[],

@@ -52,7 +52,7 @@ fn threads_copy_what_comes_with_an_operand_that_tma_cannot_fetch() {
         });
         let mut all = Tensors::new();
         tensors.iter().for_each(|tensor| all.push(tensor));
-        unit_of(&WIDE, &Sizes::of(&[4096; 3]), 1, 1, 0, &Alignments::of(&all)).latency
+        unit_of(&WIDE, &Sizes::of(&[4096; 3]), 1, ONE, &Alignments::of(&all)).latency
     };
     let [neither, wider, both] = [[4096, 4096], [4096, 4100], [4100, 4100]].map(one_lies);
     assert!(wider - neither > (both - neither) * 3 / 4, "{neither} {wider} {both}");
