@@ -49,7 +49,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="all but portfolio by default")
     parser.add_argument("--examples", type=pathlib.Path, default="target/release/examples", metavar="FOLDER")
-    parser.add_argument("--runs", type=int, default=1, metavar="N", help="time both N times in turn; the median of the ratios counts")
+    runs = "time both N times in turn, at least three times what takes a millisecond; the median of the ratios counts"
+    parser.add_argument("--runs", type=int, default=1, metavar="N", help=runs)
     others = parser.add_mutually_exclusive_group()
     others.add_argument("--held-out", action="store_true", help="other shapes than those that are tuned for")
     others.add_argument("--drawn", type=int, metavar="SEED", help="products of sizes that a generator draws from this seed")
