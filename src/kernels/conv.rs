@@ -124,16 +124,3 @@ conv2d_norm_residual! {
     conv2d_norm_relu_residual: relu, "`y = relu(conv(x, w) · scale + shift + residual)`: the end of a ResNet block";
     conv2d_norm_silu_residual: silu, "`y = silu(conv(x, w) · scale + shift + residual)`";
 }
-
-#[cfg(test)]
-mod tests {
-    use super::output_size;
-
-    #[test]
-    fn output_sizes() {
-        assert_eq!(output_size(56, 3, 1, 1, 1), 56);
-        assert_eq!(output_size(224, 7, 2, 3, 1), 112);
-        assert_eq!(output_size(10, 3, 1, 0, 2), 6);
-        assert_eq!(output_size(2, 5, 1, 1, 1), 0);
-    }
-}

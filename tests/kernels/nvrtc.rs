@@ -2,10 +2,13 @@
 //!
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
 //! that the plan promises. What another test all but covers is left for `--include-ignored`: the forms of a variant that is not its
-//! target's first, smaller tiles of a schedule otherwise the same, and instances that differ from tested ones by functions or conversions.
+//! target's first, smaller tiles of a schedule otherwise the same, instances that differ from tested ones by functions or conversions, and,
+//! where there are variants for newer devices, all but the first for older ones.
 
 use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::path::PathBuf;
 use std::process::Command;
 use tracea::cuda::{Compiled, Resources, Specialization, compile_variant, nvrtc_version};
@@ -22,8 +25,9 @@ const MOST_SHARED_BYTES: u32 = 227 << 10;
 /// A multiprocessor's registers.
 const REGISTERS: u32 = 65536;
 
-/// With `copied`, also for operands that are aligned by copies beside tensors that are not.
-pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
+/// Of kernels that are `shipped`, also for operands that are aligned by copies beside tensors that are not, and always every kind of schedule;
+/// of others, a kind that an earlier one has shown is left for `--include-ignored`.
+pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
     let missing = match (nvrtc_version(), disassembler()) {
         (Err(error), _) => Some(error.to_string()),
         (Ok(_), None) => {
@@ -32,23 +36,42 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
         (Ok(_), Some(_)) => None,
     };
     let mut trials = Vec::new();
+    let mut shown = HashSet::new();
     let kernels = kernels(subjects);
     for kernel in &kernels {
         let kernel = *kernel;
         let alone = !kernels.iter().any(|other| stands_for(other, kernel));
         for instance in kernel.instances {
-            let stood_for = !alone || has_twin(kernel, instance);
+            let twin = has_twin(kernel, instance);
+            let (stood_for, stood_for_twice) = (!alone || twin, !alone && twin);
             let has_newer = instance.variants.iter().any(|variant| variant.target == "sm_90a");
             for (at, variant) in instance.variants.iter().enumerate() {
                 let alike =
                     |before: &Variant| (before.target, before.precomputed) == (variant.target, variant.precomputed);
                 let first = !instance.variants[..at].iter().any(alike);
+                let promises_more = !instance.variants[..at]
+                    .iter()
+                    .any(|before| (before.target, before.promised_sass) == (variant.target, variant.promised_sass));
                 // Once operands are tensors, a product is one like any other.
                 let stood_for = stood_for
                     || variant.precomputed
                     || instance.variants[at + 1..].iter().any(|later| takes_more(later, variant))
                     || instance.variants.iter().any(|other| is_larger(other, variant));
-                let (always, at_length) = divided(forms(variant, copied), stood_for, first, has_newer);
+                let has_newer = has_newer && variant.target != "sm_90a";
+                let is_new = !stood_for && !has_newer && shown.insert(kind(variant));
+                let always = match (stood_for, first) {
+                    (true, true) | (false, false) if has_newer => Always::Nothing,
+                    (true, false) => Always::Nothing,
+                    (true, true) if stood_for_twice => Always::Nothing,
+                    (false, false) if !shipped && !is_new => Always::Nothing,
+                    (false, true) if !has_newer => Always::Cut,
+                    _ => Always::Best,
+                };
+                let mut forms = forms(variant, shipped);
+                if stood_for {
+                    forms.truncate(1);
+                }
+                let (always, at_length) = divided(forms, always);
                 for (forms, prefix, ignored) in [(always, "nvrtc", false), (at_length, "nvrtc, at length", true)] {
                     if forms.is_empty() {
                         continue;
@@ -57,7 +80,10 @@ pub fn trials(subjects: &[Subject], copied: bool) -> Vec<Trial> {
                     let name = format!("{prefix}: {}", name(kernel, instance, variant));
                     let trial = Trial::ignorable_test(name, move || match missing {
                         Some(reason) => Ok(Completion::ignored_with(reason)),
-                        None => compiles(kernel, instance, variant, &forms).map(|()| Completion::Completed),
+                        None => {
+                            let disassembled = promises_more || ignored;
+                            compiles(kernel, instance, variant, &forms, disassembled).map(|()| Completion::Completed)
+                        }
                     });
                     trials.push(trial.with_ignored_flag(ignored));
                 }
@@ -73,17 +99,18 @@ fn takes_more(later: &Variant, variant: &Variant) -> bool {
     walks(variant) && walks(later) && later.target == variant.target
 }
 
-/// Whether schedules of two products differ in numbers alone, and so many threads keep a larger tile in as many registers: what fits
-/// there, fits here.
+/// Whether schedules of two products are of a kind, and so many threads keep a larger tile in as many registers: what fits there, fits here.
 fn is_larger(other: &Variant, variant: &Variant) -> bool {
-    let form = |variant: &Variant| {
-        let names: String = variant.schedule.chars().filter(|at| !at.is_ascii_digit()).collect();
-        (variant.target, names, variant.threads, variant.max_registers, variant.promised_sass, variant.grid.len())
-    };
     let blocks = |variant: &Variant| variant.grid.iter().map(|axis| u64::from(axis.block)).product::<u64>();
     let within = variant.grid.iter().zip(other.grid).all(|(this, other)| this.block <= other.block);
     let products = !variant.cost.fetches.is_empty() && !other.cost.fetches.is_empty();
-    products && form(other) == form(variant) && within && blocks(other) > blocks(variant)
+    products && kind(other) == kind(variant) && within && blocks(other) > blocks(variant)
+}
+
+/// What is the same of schedules that differ in numbers alone.
+fn kind(variant: &Variant) -> impl Hash + Eq + use<> {
+    let names: String = variant.schedule.chars().filter(|at| !at.is_ascii_digit()).collect();
+    (variant.target, names, variant.threads, variant.max_registers, variant.promised_sass, variant.grid.len())
 }
 
 /// Whether two kernels differ in the functions alone that they call, and the first one calls more: then what rows that are not aligned
@@ -165,7 +192,7 @@ fn made_for(variant: &Variant) -> Tensors {
 }
 
 /// All that a launch may want of the variant: first what it is there for.
-fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
+fn forms(variant: &Variant, shipped: bool) -> Vec<Form> {
     let (target, best) = (variant.target, made_for(variant));
     let others = [Tensors::Aligned, Tensors::Misaligned].into_iter().filter(|tensors| *tensors != best);
     let form = |tensors: Tensors| Form { architecture: target, tensors, cut: true, positive: true };
@@ -173,7 +200,7 @@ fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
     if target == "sm_80" {
         // Compiled for newer devices too, where the assembler allocates anew.
         forms.push(Form { architecture: "sm_90", ..form(best) });
-    } else if copied && !variant.cost.fetches.is_empty() {
+    } else if shipped && !variant.cost.fetches.is_empty() {
         forms.push(form(Tensors::Copied));
     }
     if variant.aligned.is_empty() {
@@ -192,26 +219,36 @@ fn forms(variant: &Variant, copied: bool) -> Vec<Form> {
     forms
 }
 
-/// What is compiled always, and what is left for `--include-ignored`. Where another kernel or another instance stands for this one, the
-/// form that the variant was made for is all there is to see. Where there are newer variants, newer devices seldom run this one.
-fn divided(mut forms: Vec<Form>, stood_for: bool, first: bool, has_newer: bool) -> (Vec<Form>, Vec<Form>) {
-    if stood_for {
-        forms.truncate(1);
-    }
-    let (mut always, mut at_length) = (Vec::new(), Vec::new());
-    for (at, form) in forms.into_iter().enumerate() {
-        let tells = match (stood_for, first) {
-            (true, _) => first,
-            (false, true) => !(has_newer && form.architecture == "sm_90"),
-            (false, false) => at == 0,
-        };
-        let to = if tells { &mut always } else { &mut at_length };
-        to.push(form);
-    }
-    (always, at_length)
+/// Which forms of a variant are compiled always. Where another kernel or another instance stands for this one, the form that the variant was made
+/// for is all there is to see, and where both do, not even that. Where there are newer variants, newer devices seldom run this one. Whole tiles are less of the code that cuts
+/// them.
+#[derive(Clone, Copy)]
+enum Always {
+    Nothing,
+    Best,
+    Cut,
 }
 
-fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, forms: &[Form]) -> Result<(), Failed> {
+/// What is compiled always, and what is left for `--include-ignored`.
+fn divided(forms: Vec<Form>, always: Always) -> (Vec<Form>, Vec<Form>) {
+    let is_told = |at: usize, form: Form| match always {
+        Always::Nothing => false,
+        Always::Best => at == 0,
+        Always::Cut => form.cut,
+    };
+    let (always, at_length): (Vec<_>, Vec<_>) =
+        forms.into_iter().enumerate().partition(|(at, form)| is_told(*at, *form));
+    let of = |forms: Vec<(usize, Form)>| forms.into_iter().map(|(_, form)| form).collect();
+    (of(always), of(at_length))
+}
+
+fn compiles(
+    kernel: &'static KernelDef,
+    instance: &Instance,
+    variant: &Variant,
+    forms: &[Form],
+    disassembled: bool,
+) -> Result<(), Failed> {
     for Form { architecture, tensors, cut, positive } in forms {
         let mut facts = Specialization::default().cut(*cut);
         for &tensor in variant.aligned {
@@ -237,7 +274,7 @@ fn compiles(kernel: &'static KernelDef, instance: &Instance, variant: &Variant, 
         };
         let compiled = compile_variant(kernel, instance, variant, facts, architecture)?;
         within_plan(variant, &compiled).map_err(context)?;
-        if *tensors == made_for(variant) {
+        if disassembled && *tensors == made_for(variant) {
             keeps_promises(variant, &compiled.cubin).map_err(context)?;
         }
     }
