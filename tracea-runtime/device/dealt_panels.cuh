@@ -6,6 +6,7 @@
 //     for each panel that this part puts together (has_panel): store it
 #pragma once
 
+#include "tracea/panels.cuh"
 #include "tracea/parts.cuh"
 #include "tracea/warpgroup.cuh"
 
@@ -38,16 +39,21 @@ __device__ __forceinline__ int group_of_four(int r) {
     return (r / 4 * THREADS + static_cast<int>(threadIdx.x)) * 4;
 }
 
+// Panels of so many of a thread's registers, in all.
+template <class L, int REGISTERS>
+__device__ __forceinline__ constexpr int panels_of() {
+    static_assert(REGISTERS % 4 == 0 && L::size / L::row_blocks % 4 == 0, "panels of whole groups of four");
+    return panels_beside<L, REGISTERS>() * L::row_blocks;
+}
+
 // What this part has of panels that others put together.
-template <int PANELS, int THREADS, int N>
-__device__ __forceinline__ void leave_panels(const float (&x)[N], float* this_part, unsigned own) {
-    constexpr int registers = N / PANELS;
-    static_assert(N % PANELS == 0 && registers % 4 == 0, "panels of whole groups of four");
+template <class L, int REGISTERS, int THREADS>
+__device__ __forceinline__ void leave_panels(const float (&x)[L::size], float* this_part, unsigned own) {
 #pragma unroll
-    for (int panel = 0; panel < PANELS; ++panel) {
+    for (int panel = 0; panel < panels_of<L, REGISTERS>(); ++panel) {
         if (has_panel(own, panel)) continue;
 #pragma unroll
-        for (int r = panel * registers; r < (panel + 1) * registers; r += 4) {
+        for (int r = first_register<L, REGISTERS>(panel); r < end_register<L, REGISTERS>(panel); r += 4) {
             __stcg(reinterpret_cast<float4*>(this_part + group_of_four<THREADS>(r)), make_float4(x[r], x[r + 1], x[r + 2], x[r + 3]));
         }
     }
@@ -77,11 +83,13 @@ __device__ __forceinline__ bool meet_parts(unsigned* arrived, int parts, unsigne
 }
 
 // A thread's registers of one panel in another block's part.
-template <int THREADS, int REGISTERS>
+template <class L, int REGISTERS, int THREADS>
 __device__ __forceinline__ void read_left(float4 (&come)[REGISTERS / 4], const float* from, int panel) {
+    const int first = first_register<L, REGISTERS>(panel), end = end_register<L, REGISTERS>(panel);
 #pragma unroll
     for (int g = 0; g < REGISTERS / 4; ++g) {
-        come[g] = __ldcg(reinterpret_cast<const float4*>(from + group_of_four<THREADS>(panel * REGISTERS + 4 * g)));
+        if (first + 4 * g >= end) break;
+        come[g] = __ldcg(reinterpret_cast<const float4*>(from + group_of_four<THREADS>(first + 4 * g)));
     }
 }
 
@@ -114,19 +122,19 @@ struct Weighted {
 
 // Of panels that this part puts together, what the others have left, in an order that the panel and their number say alone. A
 // thread has AHEAD parts on their way, and asks for the next one as it takes one up.
-template <int PANELS, int THREADS, int AHEAD, int N, class Way>
-__device__ __forceinline__ void join_panels_by(float (&x)[N], const float* first_part, int stride, int part, int parts, unsigned own, const Way& way) {
-    constexpr int registers = N / PANELS;
+template <class L, int REGISTERS, int THREADS, int AHEAD, class Way>
+__device__ __forceinline__ void join_panels_by(float (&x)[L::size], const float* first_part, int stride, int part, int parts, unsigned own, const Way& way) {
     const auto after = [&](int n) { return first_part + static_cast<long long>(part + n < parts ? part + n : part + n - parts) * stride; };
 #pragma unroll
-    for (int panel = 0; panel < PANELS; ++panel) {
+    for (int panel = 0; panel < panels_of<L, REGISTERS>(); ++panel) {
         if (!has_panel(own, panel)) continue;
-        float4 come[AHEAD][registers / 4];
+        const int first_own = first_register<L, REGISTERS>(panel), end = end_register<L, REGISTERS>(panel);
+        float4 come[AHEAD][REGISTERS / 4];
         typename Way::Beside beside[AHEAD];
         const auto ask = [&](int slot, int n) {
             if (n >= parts) return;
             way.read(beside[slot], after(n));
-            read_left<THREADS, registers>(come[slot], after(n), panel);
+            read_left<L, REGISTERS, THREADS>(come[slot], after(n), panel);
         };
 #pragma unroll
         for (int n = 0; n < AHEAD; ++n) ask(n, 1 + n);
@@ -137,8 +145,9 @@ __device__ __forceinline__ void join_panels_by(float (&x)[N], const float* first
                 if (first + n >= parts) break;
                 way.weigh(beside[n]);
 #pragma unroll
-                for (int g = 0; g < registers / 4; ++g) {
-                    const int r = panel * registers + 4 * g;
+                for (int g = 0; g < REGISTERS / 4; ++g) {
+                    const int r = first_own + 4 * g;
+                    if (r >= end) break;
                     x[r] = way.take(x[r], come[n][g].x, beside[n], r);
                     x[r + 1] = way.take(x[r + 1], come[n][g].y, beside[n], r + 1);
                     x[r + 2] = way.take(x[r + 2], come[n][g].z, beside[n], r + 2);
@@ -150,16 +159,16 @@ __device__ __forceinline__ void join_panels_by(float (&x)[N], const float* first
     }
 }
 
-template <class Op, int PANELS, int THREADS, int AHEAD, int N>
-__device__ __forceinline__ void join_panels(float (&x)[N], const float* first_part, int stride, int part, int parts, unsigned own) {
-    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, own, Reduced<Op>{});
+template <class Op, class L, int REGISTERS, int THREADS, int AHEAD>
+__device__ __forceinline__ void join_panels(float (&x)[L::size], const float* first_part, int stride, int part, int parts, unsigned own) {
+    join_panels_by<L, REGISTERS, THREADS, AHEAD>(x, first_part, stride, part, parts, own, Reduced<Op>{});
 }
 
 // The same of sums that are relative to an extreme; what this part has itself is relative to that of all.
-template <class L, int PANELS, int THREADS, int AHEAD, int EXTREME, int ROWS, int N, class Weigh>
-__device__ __forceinline__ void join_weighted_panels(float (&x)[N], const float* first_part, int stride, int part, int parts, unsigned own, Weigh weigh) {
+template <class L, int REGISTERS, int THREADS, int AHEAD, int EXTREME, int ROWS, class Weigh>
+__device__ __forceinline__ void join_weighted_panels(float (&x)[L::size], const float* first_part, int stride, int part, int parts, unsigned own, Weigh weigh) {
     const Weighted<L, THREADS, EXTREME, ROWS, Weigh> weighted{weigh};
-    join_panels_by<PANELS, THREADS, AHEAD>(x, first_part, stride, part, parts, own, weighted);
+    join_panels_by<L, REGISTERS, THREADS, AHEAD>(x, first_part, stride, part, parts, own, weighted);
 }
 
 }  // namespace tracea

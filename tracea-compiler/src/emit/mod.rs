@@ -188,7 +188,7 @@ impl<'a> Emitter<'a> {
                 }
             }
             Stmt::JoinParts { values, relative, leaving } => self.join_parts(values, relative, leaving),
-            Stmt::DealParts { values, relative, panels, ahead } => self.deal_parts(values, relative, *panels, *ahead),
+            Stmt::DealParts { values, relative, deal } => self.deal_parts(values, relative, *deal),
             Stmt::MaskEdge { target, axis, identity, rows } => self.mask_edge(*target, *axis, *identity, *rows),
             Stmt::Copy(copy) => self.copy(copy),
             Stmt::Commit => self.out.line("cp_async_commit();"),

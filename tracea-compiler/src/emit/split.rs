@@ -2,7 +2,7 @@
 
 use super::{Emitter, TilePart, reduce_name};
 use crate::nest::BinaryOp;
-use crate::program::{Domain, Expr, Left, Part, Relative, Scalar, Split, Stmt, VarId};
+use crate::program::{Deal, Domain, Expr, Left, Part, Relative, Scalar, Split, Stmt, VarId};
 
 impl Emitter<'_> {
     pub(super) fn join_parts(&mut self, values: &[Left], relative: &[Relative], leaving: &[Stmt]) {
@@ -28,18 +28,19 @@ impl Emitter<'_> {
         self.out.line("}");
     }
 
-    pub(super) fn deal_parts(&mut self, values: &[Left], relative: &[Relative], panels: u32, ahead: u32) {
+    pub(super) fn deal_parts(&mut self, values: &[Left], relative: &[Relative], deal: Deal) {
         let Some(split) = &self.program.split else { return };
         let (part, parts, floats, tile) = (&split.part, &split.parts_here, split.floats, cut_tile(split));
         let is_tile = |left: &&Left| matches!(self.program.var(left.var).domain, Domain::Tile(_));
         let (tiles, slices): (Vec<&Left>, Vec<&Left>) = values.iter().partition(is_tile);
-        let own = &split.panels_here;
+        let (own, Deal { panels, registers, ahead }) = (&split.panels_here, deal);
         self.out.line(format!("const unsigned {own} = own_panels<{panels}, THREADS>({part}, {parts});"));
         self.begin_parts(split);
         slices.iter().for_each(|left| self.write_part(left));
         for left in &tiles {
             let (name, to) = (&self.program.var(left.var).name, place("this_part", left.offset));
-            self.out.line(format!("leave_panels<{panels}, THREADS>({name}, {to}, {own});"));
+            let layout = self.layout_of(left.var);
+            self.out.line(format!("leave_panels<{layout}, {registers}, THREADS>({name}, {to}, {own});"));
         }
         let arrived = format!("{} + {tile} * {}", split.arrived, self.program.threads / 128);
         let meet = format!("meet_parts<{panels}>({arrived}, {parts}, {own})");
@@ -60,12 +61,13 @@ impl Emitter<'_> {
             if !slices.is_empty() {
                 self.add_weighted(relative, &slices);
             }
-            tiles.iter().for_each(|left| self.join_weighted(relative, left, panels, ahead));
+            tiles.iter().for_each(|left| self.join_weighted(relative, left, deal));
         }
         for Left { var, op, offset, .. } in tiles {
             let Some(op) = op else { continue };
             let (name, from) = (&self.program.var(*var).name, place("first_part", *offset));
-            let function = format!("join_panels<{}, {panels}, THREADS, {ahead}>", reduce_name(*op));
+            let (op, layout) = (reduce_name(*op), self.layout_of(*var));
+            let function = format!("join_panels<{op}, {layout}, {registers}, THREADS, {ahead}>");
             self.out.line(format!("{function}({name}, {from}, {floats}, {part}, {parts}, {own});"));
         }
         if !slices.is_empty() {
@@ -123,9 +125,9 @@ impl Emitter<'_> {
     }
 
     /// A tile's panels of all parts, where this part's own extreme is known.
-    fn join_weighted(&mut self, relative: &Relative, sum: &Left, panels: u32, ahead: u32) {
+    fn join_weighted(&mut self, relative: &Relative, sum: &Left, deal: Deal) {
         let Some(Split { part, parts_here, panels_here, floats, .. }) = &self.program.split else { return };
-        let Relative { extreme, own, weight, weigh, .. } = relative;
+        let (Relative { extreme, own, weight, weigh, .. }, Deal { registers, ahead, .. }) = (relative, deal);
         let (Domain::Tile(tile), Domain::Rows(rows)) =
             (self.program.var(sum.var).domain, self.program.var(*weight).domain)
         else {
@@ -140,7 +142,7 @@ impl Emitter<'_> {
         let name = |var: VarId| &self.program.var(var).name;
         let from_tile = i64::from(extreme.offset) - i64::from(sum.offset);
         let function =
-            format!("join_weighted_panels<{tile}, {panels}, THREADS, {ahead}, {from_tile}, {rows}::row_size>");
+            format!("join_weighted_panels<{tile}, {registers}, THREADS, {ahead}, {from_tile}, {rows}::row_size>");
         let from = place("first_part", sum.offset);
         let params = format!(
             "const float (&{own})[{rows}::row_size], float (&{weight})[{rows}::row_size]",
@@ -208,12 +210,17 @@ impl Emitter<'_> {
         self.out.line("}");
     }
 
+    /// The name of the layout by which threads have the value, where it is more than a number.
+    fn layout_of(&self, var: VarId) -> &str {
+        match self.program.var(var).domain {
+            Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id) => &self.program.layout(id).name,
+            Domain::Once => "",
+        }
+    }
+
     /// `read_parts_cols<Sum, JTile>`, and so on.
     fn part_function(&self, stem: &str, op: Option<&str>, left: &Left) -> String {
-        let layout = match self.program.var(left.var).domain {
-            Domain::Tile(id) | Domain::Rows(id) | Domain::Cols(id) => self.program.layout(id).name.as_str(),
-            Domain::Once => "",
-        };
+        let layout = self.layout_of(left.var);
         let (suffix, last) = match left.part {
             Part::Registers => ("", Some("THREADS")),
             Part::Columns => ("_cols", Some(layout)),

@@ -33,7 +33,7 @@ pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId, LayoutKind};
 pub use roles::{Alone, OwnId, OwnPanels, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
 use shared::{Shared, SharedId};
-pub use split::{Left, Part, Rejoin, Relative, Split, WholeTiles};
+pub use split::{Deal, Left, Part, Rejoin, Relative, Split, WholeTiles};
 pub use stmt::{Along, Identity, PanelSide, Scope, Stmt, StoreWay};
 pub use units::{Queue, Units};
 

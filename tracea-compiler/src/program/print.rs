@@ -119,8 +119,8 @@ impl Program {
                     }
                     continue;
                 }
-                Stmt::DealParts { values, panels, .. } => {
-                    write!(f, "deal parts of {} by {panels} panels", self.left(values))?
+                Stmt::DealParts { values, deal, .. } => {
+                    write!(f, "deal parts of {} by {} panels", self.left(values), deal.panels)?
                 }
                 Stmt::MaskEdge { target, identity, .. } => {
                     write!(f, "mask edge of {} with {identity:?}", self.var(*target).name)?

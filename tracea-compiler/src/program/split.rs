@@ -53,6 +53,16 @@ pub struct Left {
     pub offset: u32,
 }
 
+/// How the blocks of its parts have a tile between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deal {
+    pub panels: u32,
+    /// Of each thread, in a panel; the last one of a row may have fewer.
+    pub registers: u32,
+    /// Parts of which a panel is read at a time.
+    pub ahead: u32,
+}
+
 /// Sums that are relative to an extreme among what parts leave: each part's are multiplied by a weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relative {

@@ -3,8 +3,8 @@
 use super::layout::LayoutId;
 use super::shared::SharedId;
 use super::{
-    Access, BulkCopy, BulkStore, ConditionId, Copy, Dot, Expr, IntText, Kept, Left, OwnId, PingPong, Relative, Turn,
-    VarId,
+    Access, BulkCopy, BulkStore, ConditionId, Copy, Deal, Dot, Expr, IntText, Kept, Left, OwnId, PingPong, Relative,
+    Turn, VarId,
 };
 use crate::nest::{AxisId, Int, Predicate, ReduceOp, TensorId};
 
@@ -43,13 +43,12 @@ pub enum Stmt {
         /// What the others do before they end.
         leaving: Vec<Stmt>,
     },
-    /// Blocks put the parts together between them, by so many panels, from these places in the workspace: each leaves what others put
-    /// together, waits until all have come, and has then the sums of its own panels, for which it reads so many parts at a time.
+    /// Blocks put the parts together between them, panel by panel, from these places in the workspace: each leaves what others put
+    /// together, waits until all have come, and has then the sums of its own panels.
     DealParts {
         values: Vec<Left>,
         relative: Vec<Relative>,
-        panels: u32,
-        ahead: u32,
+        deal: Deal,
     },
     /// Elements past the axis' end get a neutral value; skipped by blocks that lie inside.
     MaskEdge {

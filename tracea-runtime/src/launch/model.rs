@@ -90,11 +90,13 @@ const FASTER_BY_CHUNKS: u64 = 2;
 const FASTER_IN_REGISTERS: u64 = 5;
 /// The same of rows that a block takes in turn, from lines of memory, as a fraction: fitted to norms of 12289 to 50257 columns on an H200.
 const FASTER_BY_LINES: (u64, u64) = (16, 5);
-/// Cycles a step that a panel's row of a box takes TMA longer where it lies beside the tensor, as do those of all blocks of its kind at the same
-/// time. One wave is as long as the last of its blocks takes: by tiles none of which overlaps another, on an H200, 192 x 6144 x 4096 takes 31.7 µs by
-/// tiles of 128 x 96, 0.42 µs a step, and whole tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles.
+/// Cycles a step that a box's panel takes TMA longer of which rows lie beside the tensor, and so many more for each of them, as a fraction. One wave is as
+/// long as the last of its blocks takes: by tiles none of which overlaps another, on an H200, 192 x 6144 x 4096 takes 31.7 µs by
+/// tiles of 128 x 96, 0.42 µs a step, and whole tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles;
+/// 300 x 5120 x 13824 100 by 132 whole tiles of 80 x 128 and 28 in four parts, 270 steps, 581 cycles each, and 300 x 4224 x 13824, which is 132 such tiles, 421.
 /// On an H100, 256 x 1024 x 4096 takes 11.3 µs by tiles of 64 x 32 and two panels a step, and 200 x 1024 x 4096 16.7.
-const ROW_BESIDE: u64 = 6;
+const BESIDE: u64 = 100;
+const ROW_BESIDE: (u64, u64) = (6, 5);
 /// Bytes of a panel's row.
 const PANEL: u64 = 128;
 /// Elements of a tile that threads store in a cycle, where TMA would write them to aligned rows; and how many times as long the last tile's way out
@@ -349,8 +351,9 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         |cycles: u64| if weighted { cycles.saturating_mul(BESIDE_WEIGHTS.0) / BESIDE_WEIGHTS.1 } else { cycles };
     for (units, parts) in [(whole, 1), (cut, parts)] {
         let each = units.div_ceil(multiprocessors);
-        // Where no multiprocessor has another one after those that it holds at a time.
-        let beside = if each <= resident { beside(variant, sizes, shares) } else { 0 };
+        let waves = each.div_ceil(resident);
+        // Where no multiprocessor has another one after those that it holds at a time, but for parts.
+        let beside = if waves <= 1 || shares.parts > 1 { beside(variant, sizes, shares, waves) } else { 0 };
         let load = Load { resident: resident.min(each), tiles: each, beside };
         let unit = unit_of(variant, sizes, parts, load, alignments);
         latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(slowed(unit.latency)));
@@ -421,7 +424,7 @@ fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
     count(outer, sizes).saturating_mul(step.work.into()).saturating_mul(idle) / columns.max(1)
 }
 
-/// Of one multiprocessor: blocks that it holds at a time, tiles or parts in all, and bytes that each brings a step which lie beside the tensors.
+/// Of one multiprocessor: blocks that it holds at a time, tiles or parts in all, and cycles that a step takes longer for rows beside the tensors.
 #[derive(Clone, Copy)]
 struct Load {
     resident: u64,
@@ -494,12 +497,13 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, load: Load, alignments:
         };
         arriving.saturating_add(of_steps(each, fetch.over))
     });
-    let arriving = match variant.cost.fetches {
-        [fetch, ..] if by_tma && variant.windows.is_empty() => {
-            arriving.saturating_add(of_steps(beside.saturating_mul(ROW_BESIDE) / PANEL, fetch.over))
-        }
-        _ => arriving,
-    };
+    if let [fetch, ..] = variant.cost.fetches
+        && by_tma
+        && variant.windows.is_empty()
+    {
+        let beside = of_steps(beside, fetch.over);
+        (latency, work) = (latency.saturating_add(beside), work.saturating_add(beside / resident.max(1)));
+    }
     // Their way from memory, by rings.
     let coming = match shared_bytes(variant, sizes, parts as u32) {
         room @ 1.. if variant.persistent => variant.cost.fetches.iter().fold(once, |coming, fetch| {
@@ -526,24 +530,24 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
     ((1..=rows).map(end).sum(), rows * all)
 }
 
-/// Bytes a step of operands' rows that lie beside the tensors, for each block: the last ones along an axis have them, where tiles do not overlap,
-/// as none does where some are cut and others are not, or where more than two parts each begin with their own.
-fn beside(variant: &Variant, sizes: &Sizes, shares: Shares) -> u64 {
+/// Cycles a step, over so many waves of a multiprocessor's tiles, for operands' rows that lie beside the tensors: the last tile along an axis has
+/// them, where tiles do not overlap, as none does where some are cut and others are not, or where more than two parts each begin with their own.
+fn beside(variant: &Variant, sizes: &Sizes, shares: Shares, waves: u64) -> u64 {
     let most_alike = if variant.split.is_some_and(|split| split.shares > 0) { 2 } else { u32::MAX };
     let alike = shares.parts <= 1 || (shares.whole == 0 && shares.parts <= most_alike);
-    let overlaps = |at: usize| alike && variant.overlapping.contains(&at);
-    let of = |(at, axis): (usize, &GridAxis)| {
-        let (blocks, block) = (blocks(axis, sizes), u64::from(axis.block));
-        if blocks > 1 && !overlaps(at) {
-            blocks.saturating_mul(block).saturating_sub(sizes.product(axis.dims)) / blocks
-        } else {
-            0
-        }
-    };
-    let beside: u64 = variant.grid.iter().enumerate().map(of).sum();
     let rows: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).sum();
     let bytes: u64 = variant.cost.fetches.iter().map(|fetch| u64::from(fetch.bytes)).sum();
-    beside.saturating_mul(bytes) / rows.max(1)
+    let panels = bytes / (PANEL * rows).max(1);
+    let of = |(at, axis): (usize, &GridAxis)| {
+        let blocks = blocks(axis, sizes);
+        let beside = blocks.saturating_mul(axis.block.into()).saturating_sub(sizes.product(axis.dims));
+        if blocks <= 1 || beside == 0 || (alike && variant.overlapping.contains(&at)) {
+            return 0;
+        }
+        // Of those that a multiprocessor has one after the other, as few as can be are the last of a row.
+        (BESIDE + beside * ROW_BESIDE.0 / ROW_BESIDE.1) * waves.div_ceil(blocks) / waves.max(1)
+    };
+    variant.grid.iter().enumerate().map(of).sum::<u64>().saturating_mul(panels)
 }
 
 /// What boxes bring that are no taller than the tensor.

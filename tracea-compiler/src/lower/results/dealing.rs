@@ -11,9 +11,8 @@
 //! tiles, as a softmax's maximum and sum of each row, is little, and each block puts it together for itself.
 
 use crate::lower::anew::makes_tiles_in_steps;
-use crate::program::layout::LayoutId;
 use crate::program::pressure::CONSUMER_REGISTERS;
-use crate::program::{Domain, Left, PanelSide, Part, Program, Scope, Stmt, Units};
+use crate::program::{Deal, Domain, Left, PanelSide, Part, Program, Scope, Stmt, Units};
 use crate::schedule::WARPGROUP;
 
 /// Registers that addresses and the like take beside tiles.
@@ -44,39 +43,50 @@ pub fn deal(program: &mut Program, mut body: Vec<Stmt>, registers: u32) -> Vec<S
         program.split.iter_mut().for_each(|split| split.most_parts = 1);
         return body;
     }
-    let Some((layout, panels)) = panels_after(program, &body, at) else { return body };
-    let size = program.layout(layout).size();
-    // Measured on an H100: 3328 x 1536 x 2048 takes 41.7 µs by tiles of 208 rows, 132 whole and 60 in two parts that the last block adds up, and
-    // 37.3 on an H200 by tiles of 192 columns: of panels of which one has less, no part is worth its way.
-    let is_uneven = |stmt: &Stmt| matches!(stmt, Stmt::Panels { count, registers, .. } if count * registers != size);
-    if body[at + 1..].iter().any(is_uneven) {
-        program.split.iter_mut().for_each(|split| split.most_parts = 1);
-        return body;
-    }
     let Stmt::JoinParts { values, relative, .. } = &body[at] else { return body };
-    let each = size / panels;
+    let Some(deal) = dealing(program, &body, at, registers) else {
+        // Measured on an H100: 3328 x 1536 x 2048 takes 41.7 µs by tiles of 208 rows, 132 whole and 60 in two parts that the last block adds up, and
+        // 37.3 on an H200 by tiles of 192 columns.
+        if body[at + 1..].iter().any(|stmt| has_uneven_panels(program, values, stmt)) {
+            program.split.iter_mut().for_each(|split| split.most_parts = 1);
+        }
+        return body;
+    };
+    body[at] = Stmt::DealParts { values: values.clone(), relative: relative.clone(), deal };
+    for stmt in &mut body[at..] {
+        if let Stmt::Panels { dealt, .. } = stmt {
+            *dealt = Some(deal.panels);
+        }
+    }
+    let warpgroups = program.threads / 128;
+    if let Some(split) = &mut program.split {
+        split.shares = deal.panels * warpgroups;
+    }
+    body
+}
+
+/// How to deal out what is joined there, where the registers do for it.
+fn dealing(program: &Program, body: &[Stmt], at: usize, registers: u32) -> Option<Deal> {
+    let Stmt::JoinParts { values, relative, .. } = &body[at] else { return None };
+    let (panels, each) = panels_after(program, body, at)?;
     let held: u32 = values.iter().map(|left| held(program, left)).sum();
     let bounds = if matches!(program.units, Units::Queue(_)) { OWN_BOUNDS } else { 0 };
     let turned = if body[at + 1..].iter().any(is_turned) { TURNED } else { 0 };
     let crowded = if program.threads > 2 * WARPGROUP { THREE_WARPGROUPS } else { 0 };
     if held + each + bounds + turned + crowded + CONSUMER_REGISTERS > registers {
-        return body;
+        return None;
     }
     let beside = if relative.is_empty() { BESIDE_TILES } else { BESIDE_TILES + WEIGHTS };
     let most = if loads_in_steps(&body[..at]) { MOST_AHEAD } else { MOST_AHEAD_OF_RINGS };
     let most_parts = if makes_tiles_in_steps(&body[..at]) { MOST_PARTS_AHEAD_OF_CHAINS } else { MOST_PARTS_AHEAD };
     let ahead = (registers.saturating_sub(beside + held).min(most) / each).clamp(1, most_parts);
-    body[at] = Stmt::DealParts { values: values.clone(), relative: relative.clone(), panels, ahead };
-    for stmt in &mut body[at..] {
-        if let Stmt::Panels { dealt, .. } = stmt {
-            *dealt = Some(panels);
-        }
-    }
-    let warpgroups = program.threads / 128;
-    if let Some(split) = &mut program.split {
-        split.shares = panels * warpgroups;
-    }
-    body
+    Some(Deal { panels, registers: each, ahead })
+}
+
+/// Whether the last panel of a row of what is joined is narrower than the others.
+fn has_uneven_panels(program: &Program, values: &[Left], stmt: &Stmt) -> bool {
+    let size = values.iter().map(|left| held(program, left)).max();
+    matches!(stmt, Stmt::Panels { count, registers, .. } if Some(count * registers) != size)
 }
 
 /// Whether threads load by themselves in a loop.
@@ -103,8 +113,8 @@ fn held(program: &Program, left: &Left) -> u32 {
     }
 }
 
-/// The layout of the tiles that are joined, and by how many panels what follows can be dealt out. Slices of rows come whole to all.
-fn panels_after(program: &Program, body: &[Stmt], at: usize) -> Option<(LayoutId, u32)> {
+/// By how many panels what follows can be dealt out, and how many registers of a thread each has. Slices of rows come whole to all.
+fn panels_after(program: &Program, body: &[Stmt], at: usize) -> Option<(u32, u32)> {
     let Stmt::JoinParts { values, relative, .. } = &body[at] else { return None };
     let tile = |left: &Left| match program.var(left.var).domain {
         Domain::Tile(layout) => Some(layout),
@@ -119,11 +129,16 @@ fn panels_after(program: &Program, body: &[Stmt], at: usize) -> Option<(LayoutId
     if !held || !by_row || layouts.any(|other| other != layout) || !after.iter().all(is_by_registers) {
         return None;
     }
-    let counts =
-        || after.iter().filter_map(|stmt| if let Stmt::Panels { count, .. } = stmt { Some(*count) } else { None });
-    let panels = counts().min()?;
-    let alike = counts().all(|count| count.is_multiple_of(panels));
-    alike.then_some((layout, panels))
+    let each_way = || {
+        after.iter().filter_map(|stmt| match stmt {
+            Stmt::Panels { count, registers, .. } => Some((*count, *registers)),
+            _ => None,
+        })
+    };
+    let (panels, registers) = each_way().min()?;
+    // Narrower panels lie in wider ones, where the last of a row has fewer as well.
+    let alike = each_way().all(|(count, each)| count.is_multiple_of(panels) && count * each == panels * registers);
+    alike.then_some((panels, registers))
 }
 
 /// Whether each register's result depends on no other register of the tile, and nobody waits for other threads than those of the
@@ -186,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn tiles_of_uneven_panels_are_not_cut() {
+    fn the_last_panel_of_a_row_may_be_narrower() {
         let of = |rows: u32| {
             let schedule = quote!(sm_90a, i = #rows, j = 128, k = 64, stages = 4, consumers = 2, swapped = true);
             let split = program(gemm(schedule)).split.expect("a sum");
             (split.shares, split.most_parts)
         };
         assert_eq!(of(192), (3 * 2, 16));
-        assert_eq!(of(208), (0, 1), "the last panel has 16 columns");
+        assert_eq!(of(208), (4 * 2, 16), "the last panel has 16 columns");
     }
 
     /// One block has all columns of a row.
@@ -249,7 +264,7 @@ mod tests {
         let text = cuda(attention(quote!(), quote!()));
         let (_, met) = text.split_once("if (meet_parts<2>(").expect("parts");
         let order =
-            ["m_left[reg] = m[reg];", "read_parts<Max, THREADS>(m, ", "join_weighted_panels<IConst128Tile, 2, "];
+            ["m_left[reg] = m[reg];", "read_parts<Max, THREADS>(m, ", "join_weighted_panels<IConst128Tile, 32, "];
         let places: Vec<Option<usize>> = order.iter().map(|line| met.find(line)).collect();
         assert!(places[0].is_some() && places.is_sorted(), "{text}");
         let logs = attention(quote!(logs: &mut Tensor<f32, (S,)>,), quote!(logs[i] = m + l.log();));
@@ -259,9 +274,9 @@ mod tests {
     #[test]
     fn steps_with_products_of_their_own_leave_room_for_two_parts() {
         let gemm = cuda(gemm(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 4, consumers = 2)));
-        assert!(gemm.contains("join_panels<Sum, 1, THREADS, 3>("), "{gemm}");
+        assert!(gemm.contains("join_panels<Sum, IJTile, 32, THREADS, 3>("), "{gemm}");
         let chain = cuda(chain(quote!(sm_90a, i = 128, h = 128, stages = 4, consumers = 2)));
-        assert!(chain.contains("join_panels<Sum, 1, THREADS, 2>("), "{chain}");
+        assert!(chain.contains(", 32, THREADS, 2>("), "{chain}");
     }
 
     #[test]
