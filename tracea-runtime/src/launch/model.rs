@@ -351,9 +351,8 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         |cycles: u64| if weighted { cycles.saturating_mul(BESIDE_WEIGHTS.0) / BESIDE_WEIGHTS.1 } else { cycles };
     for (units, parts) in [(whole, 1), (cut, parts)] {
         let each = units.div_ceil(multiprocessors);
-        let waves = each.div_ceil(resident);
         // Where no multiprocessor has another one after those that it holds at a time, but for parts.
-        let beside = if waves <= 1 || shares.parts > 1 { beside(variant, sizes, shares, waves) } else { 0 };
+        let beside = if each <= resident { beside(variant, sizes, shares) } else { 0 };
         let load = Load { resident: resident.min(each), tiles: each, beside };
         let unit = unit_of(variant, sizes, parts, load, alignments);
         latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(slowed(unit.latency)));
@@ -530,9 +529,9 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
     ((1..=rows).map(end).sum(), rows * all)
 }
 
-/// Cycles a step, over so many waves of a multiprocessor's tiles, for operands' rows that lie beside the tensors: the last tile along an axis has
-/// them, where tiles do not overlap, as none does where some are cut and others are not, or where more than two parts each begin with their own.
-fn beside(variant: &Variant, sizes: &Sizes, shares: Shares, waves: u64) -> u64 {
+/// Cycles a step for operands' rows that lie beside the tensors: the last tile along an axis has them, where tiles do not overlap, as none does where
+/// some are cut and others are not, or where more than two parts each begin with their own.
+fn beside(variant: &Variant, sizes: &Sizes, shares: Shares) -> u64 {
     let most_alike = if variant.split.is_some_and(|split| split.shares > 0) { 2 } else { u32::MAX };
     let alike = shares.parts <= 1 || (shares.whole == 0 && shares.parts <= most_alike);
     let rows: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).sum();
@@ -544,8 +543,7 @@ fn beside(variant: &Variant, sizes: &Sizes, shares: Shares, waves: u64) -> u64 {
         if blocks <= 1 || beside == 0 || (alike && variant.overlapping.contains(&at)) {
             return 0;
         }
-        // Of those that a multiprocessor has one after the other, as few as can be are the last of a row.
-        (BESIDE + beside * ROW_BESIDE.0 / ROW_BESIDE.1) * waves.div_ceil(blocks) / waves.max(1)
+        BESIDE + beside * ROW_BESIDE.0 / ROW_BESIDE.1
     };
     variant.grid.iter().enumerate().map(of).sum::<u64>().saturating_mul(panels)
 }

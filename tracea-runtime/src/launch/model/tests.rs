@@ -311,7 +311,7 @@ fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
     let alignments = Alignments::of(&all);
     let of = |rows, alone| {
         let sizes = Sizes::of(&[rows, 6144, 4096]);
-        let beside = if alone { beside(&NARROW, &sizes, Shares::WHOLE, 1) } else { 0 };
+        let beside = if alone { beside(&NARROW, &sizes, Shares::WHOLE) } else { 0 };
         unit_of(&NARROW, &sizes, 1, Load { beside, ..ONE }, &alignments).latency
     };
     assert!(of(192, true) > of(256, true) * 6 / 5, "{} {}", of(192, true), of(256, true));
@@ -371,10 +371,10 @@ fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time()
     assert!(longer(&NARROW, 2048) <= 0, "two waves of as many");
     let overlapping = Variant { overlapping: &[0, 1], ..NARROW };
     assert!(longer(&overlapping, 1024) <= 0, "a last tile that begins where it ends with the tensor");
-    let beside = |shares| super::beside(&overlapping, &Sizes::of(&[200, 1024, 4096]), shares, 1);
+    let beside = |shares| super::beside(&overlapping, &Sizes::of(&[200, 1024, 4096]), shares);
     let dealt = Split { part_bytes: 8192, most_parts: 16, over: &[], some_whole: true, shares: 4, weighted: false };
     let dealt = Variant { split: Some(dealt), ..overlapping };
-    let beside_dealt = |parts| super::beside(&dealt, &Sizes::of(&[200, 1024, 4096]), Shares { whole: 0, parts }, 1);
+    let beside_dealt = |parts| super::beside(&dealt, &Sizes::of(&[200, 1024, 4096]), Shares { whole: 0, parts });
     assert_eq!(beside(Shares { whole: 0, parts: 2 }), 0);
     assert_eq!(beside(Shares { whole: 0, parts: 3 }), 0, "added up by the last, in their order");
     assert_eq!(beside_dealt(2), 0);
@@ -382,12 +382,7 @@ fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time()
     let after_whole = |m| says(&dealt, [m, 1280, 16384], 0, false);
     assert_eq!(after_whole(256).shares.whole, 132, "of 160");
     assert!(after_whole(200).cycles > after_whole(256).cycles, "parts come after whole tiles that do not overlap");
-    let cut_beside_whole = |waves| {
-        let shares = Shares { whole: 96, parts: 2 };
-        super::beside(&overlapping, &Sizes::of(&[200, 1024, 4096]), shares, waves)
-    };
-    assert_eq!(cut_beside_whole(1), 2 * (BESIDE + 67));
-    assert_eq!(cut_beside_whole(8), 2 * ((BESIDE + 67) / 4), "two of eight are the last of four");
+    assert_eq!(beside(Shares { whole: 96, parts: 2 }), 2 * (BESIDE + 67), "of tiles cut beside whole ones");
 }
 
 #[test]
