@@ -58,14 +58,13 @@ pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
                     || instance.variants[at + 1..].iter().any(|later| takes_more(later, variant))
                     || instance.variants.iter().any(|other| is_larger(other, variant));
                 let has_newer = has_newer && variant.target != "sm_90a";
-                let is_new = !stood_for && !has_newer && shown.insert(kind(variant));
+                let is_new = !stood_for && (first || !has_newer) && shown.insert(kind(variant));
                 let always = match (stood_for, first, has_newer) {
                     (true, true, false) if !stood_for_twice => Always::Best,
                     (true, _, _) => Always::Nothing,
                     (false, true, false) => Always::Cut,
-                    (false, true, true) => Always::Best,
-                    (false, false, false) if shipped || is_new => Always::Best,
-                    (false, false, _) => Always::Nothing,
+                    (false, true, true) | (false, false, false) if shipped || is_new => Always::Best,
+                    (false, ..) => Always::Nothing,
                 };
                 let mut forms = forms(variant, shipped);
                 if stood_for {
