@@ -6,8 +6,9 @@ use crate::cuda_tools::CudaTools;
 use crate::summary::Summary;
 use std::io::{BufRead, BufReader};
 
-/// What cargo builds and runs at a time. Examples and benches are no tests: clippy has seen that they compile.
-const KINDS: &[&[&str]] = &[&["--lib", "--bins", "--tests"], &["--doc"]];
+/// What cargo builds and runs at a time: what manifests call tests, libraries and programs among it. Examples and benches are no tests: clippy has seen
+/// that they compile.
+const KINDS: &[&[&str]] = &[&["--tests"], &["--doc"]];
 
 pub fn run(arguments: &[&str]) -> Result {
     let tools = CudaTools::find_or_fetch()
