@@ -1,6 +1,6 @@
 //! Sizes that several kernels are tried at: nothing, one, primes, full blocks, and one more than that.
 
-use crate::case::Sizes;
+use crate::case::{Sizes, Subject};
 
 /// Rows and columns.
 pub const MATRICES: Sizes = Sizes {
@@ -25,3 +25,10 @@ pub const PRODUCTS: Sizes = Sizes {
     ],
     random: &[0..=140, 0..=140, 0..=100],
 };
+
+impl Subject {
+    /// Also at sizes of which a GPU's blocks take several tiles each, or cut sums that are long for few: to the CPU these are only more of the same.
+    pub fn in_waves(self, waves: &'static [&'static [usize]]) -> Subject {
+        Subject { waves, ..self }
+    }
+}

@@ -85,23 +85,16 @@ pub fn tall_sums<M: Dim, K: Dim>(
     });
 }
 
-/// M, N, K: no sum at all, one unit of a block's and several, long sums of few tiles, and a last tile that lies mostly outside.
+/// M, N, K: no sum at all, one tile and several.
 const SIZES: Sizes = Sizes {
-    fixed: &[
-        &[0, 4, 4],
-        &[4, 4, 0],
-        &[1, 1, 1],
-        &[129, 304, 72],
-        &[300, 264, 4100],
-        &[520, 333, 712],
-        &[2600, 2056, 136],
-        &[4104, 3080, 8],
-    ],
+    fixed: &[&[0, 4, 4], &[4, 4, 0], &[1, 1, 1], &[129, 304, 72], &[520, 333, 712]],
     random: &[1..=400, 1..=600, 1..=200],
 };
 
-const SUMS: Sizes =
-    Sizes { fixed: &[&[0, 4], &[4, 0], &[1, 1], &[257, 72], &[4104, 200]], random: &[1..=600, 1..=200] };
+/// Long sums of few tiles, several units of a block's, and a last tile that lies mostly outside.
+const WAVES: &[&[usize]] = &[&[300, 264, 4100], &[2600, 2056, 136], &[4104, 3080, 8]];
+
+const SUMS: Sizes = Sizes { fixed: &[&[0, 4], &[4, 0], &[1, 1], &[257, 72]], random: &[1..=600, 1..=200] };
 
 pub fn subjects() -> Vec<Subject> {
     vec![
@@ -122,7 +115,8 @@ pub fn subjects() -> Vec<Subject> {
                 &mut *y.view_mut()?,
             ))?;
             Outcome::new(y, move || layers(&x_values, &w_values, [&scale_values, &bias_values], &r_values))
-        }),
+        })
+        .in_waves(WAVES),
         Subject::new("tall_halves", SIZES, |setting, visit| {
             let [m, n, k] = setting.sizes()?;
             let (a, a_values) = setting.input::<bf16, _>((m, k))?;
@@ -132,7 +126,8 @@ pub fn subjects() -> Vec<Subject> {
             Outcome::new(c, move || {
                 elements(m, n, |i, j| sum((0..k).map(|p| a_values.at(&[i, p]) * b_values.at(&[j, p])), 0.0))
             })
-        }),
+        })
+        .in_waves(WAVES),
         Subject::new("tall_words", SIZES, |setting, visit| {
             let [m, n, k] = setting.sizes()?;
             let (a, a_values) = setting.input::<f16, _>((k, m))?;
@@ -142,7 +137,8 @@ pub fn subjects() -> Vec<Subject> {
             Outcome::new(c, move || {
                 elements(m, n, |i, j| sum((0..k).map(|p| a_values.at(&[p, i]) * b_values.at(&[p, j])), 0.0))
             })
-        }),
+        })
+        .in_waves(WAVES),
         Subject::new("tall_sums", SUMS, |setting, visit| {
             let [m, k] = setting.sizes()?;
             let (x, x_values) = setting.input::<f16, _>((m, k))?;
@@ -159,6 +155,7 @@ pub fn subjects() -> Vec<Subject> {
                 }
                 all
             })
-        }),
+        })
+        .in_waves(&[&[4104, 200]]),
     ]
 }

@@ -46,19 +46,14 @@ pub fn wide_in_turn<M: Dim, N: Dim, K: Dim>(
     });
 }
 
-/// M, N, K: no sum at all, one unit of a block's and several, an odd number of them, and a last one that lies mostly outside.
+/// M, N, K: no sum at all, one tile and several.
 const SIZES: Sizes = Sizes {
-    fixed: &[
-        &[0, 4, 4],
-        &[4, 4, 0],
-        &[1, 1, 1],
-        &[129, 304, 72],
-        &[520, 264, 712],
-        &[2600, 2056, 136],
-        &[4104, 3080, 8],
-    ],
+    fixed: &[&[0, 4, 4], &[4, 4, 0], &[1, 1, 1], &[129, 304, 72], &[520, 264, 712]],
     random: &[1..=400, 1..=600, 1..=200],
 };
+
+/// Several units of a block's, an odd number of them, and a last one that lies mostly outside.
+const WAVES: &[&[usize]] = &[&[2600, 2056, 136], &[4104, 3080, 8]];
 
 /// `max(scale ∘ (x · wᵀ) + bias, 0) + r`
 pub fn layers(x: &Array, w: &Array, [scale, bias]: [&Array; 2], r: &Array) -> Vec<Expected> {
@@ -89,7 +84,8 @@ pub fn subjects() -> Vec<Subject> {
                 &mut *y.view_mut()?,
             ))?;
             Outcome::new(y, move || layers(&x_values, &w_values, [&scale_values, &bias_values], &r_values))
-        }),
+        })
+        .in_waves(WAVES),
         Subject::new("wide_in_turn", SIZES, |setting, visit| {
             let [m, n, k] = setting.sizes()?;
             let (a, a_values) = setting.input::<bf16, _>((k, m))?;
@@ -99,6 +95,7 @@ pub fn subjects() -> Vec<Subject> {
             Outcome::new(c, move || {
                 elements(m, n, |i, j| sum((0..k).map(|p| a_values.at(&[p, i]) * b_values.at(&[p, j])), 0.0))
             })
-        }),
+        })
+        .in_waves(WAVES),
     ]
 }

@@ -313,6 +313,8 @@ pub struct Subject {
     /// `attention f16 D=64 causal`.
     pub name: String,
     pub sizes: Sizes,
+    /// Sizes for GPUs alone.
+    pub waves: &'static [&'static [usize]],
     pub case: Case,
 }
 
@@ -325,6 +327,16 @@ impl Subject {
         sizes: Sizes,
         case: impl Fn(&Setting, Visit) -> Result<Outcome, Failed> + Send + Sync + 'static,
     ) -> Subject {
-        Subject { name: name.into(), sizes, case: Arc::new(case) }
+        Subject { name: name.into(), sizes, waves: &[], case: Arc::new(case) }
+    }
+
+    /// All that a GPU is tried at.
+    pub fn all_sizes(&self) -> Vec<Vec<usize>> {
+        self.sizes.all().into_iter().chain(self.waves.iter().map(|sizes| sizes.to_vec())).collect()
+    }
+
+    /// Those that are not drawn, the largest last.
+    pub fn fixed_sizes(&self) -> impl DoubleEndedIterator<Item = &'static [usize]> {
+        self.sizes.fixed.iter().chain(self.waves).copied()
     }
 }

@@ -46,7 +46,7 @@ fn agrees(subject: &Subject, device: &Device) -> Result<(), Failed> {
     }
     for Served { schedule, sizes } in &schedules {
         repeats(subject, device, schedule, sizes, REPEATS)?;
-        for sizes in subject.sizes.all() {
+        for sizes in subject.all_sizes() {
             for (placing, may_copy) in [
                 (Placing::Dense, true),
                 (Placing::Aligned, true),
@@ -83,7 +83,7 @@ struct Served {
 
 fn schedules(subject: &Subject, device: &Device) -> Result<Vec<Served>, Failed> {
     let mut all: Vec<Served> = Vec::new();
-    for sizes in subject.sizes.fixed.iter().rev() {
+    for sizes in subject.fixed_sizes().rev() {
         (subject.case)(&Setting::new(device, sizes, Placing::Dense), &mut |launch| {
             for schedule in launch.schedules()? {
                 if all.iter().all(|served| served.schedule != schedule) {
