@@ -2,7 +2,8 @@
 
 use crate::identifier;
 use crate::nest::{AxisId, Nest};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::LazyLock;
 
 /// Words that emitted code cannot use for a variable: C++'s own, and what the headers and the emitter name.
 const RESERVED: &[&str] = &[
@@ -228,7 +229,6 @@ pub struct Names {
 impl Names {
     pub fn new(nest: &Nest) -> Names {
         let mut taken = Taken::default();
-        taken.words.extend(RESERVED.iter().map(|word| word.to_string()));
         let tensors = nest.tensors.iter().map(|tensor| taken.claim(&tensor.name)).collect();
         let dims = nest.dims.iter().map(|dim| taken.claim_word(&dim.name)).collect();
         let scalars = nest.scalars.iter().map(|scalar| taken.claim(&scalar.name)).collect();
@@ -263,7 +263,7 @@ impl Names {
     }
 }
 
-/// Words that are in use; and in capitals, as parts of constants' names, those of axes and of what else has constants.
+/// Words that are in use, beside those that are reserved; and in capitals, as parts of constants' names, those of axes and of what else has constants.
 #[derive(Default)]
 struct Taken {
     words: BTreeSet<String>,
@@ -272,14 +272,19 @@ struct Taken {
 }
 
 impl Taken {
+    fn is_free(&self, word: &str) -> bool {
+        static ALL_RESERVED: LazyLock<HashSet<&str>> = LazyLock::new(|| RESERVED.iter().copied().collect());
+        !ALL_RESERVED.contains(word) && !self.words.contains(word)
+    }
+
     fn claim_word(&mut self, wanted: &str) -> String {
-        let name = candidates(wanted).find(|name| !self.words.contains(name)).unwrap_or_default();
+        let name = candidates(wanted).find(|name| self.is_free(name)).unwrap_or_default();
         self.words.insert(name.clone());
         name
     }
 
     fn claim(&mut self, wanted: &str) -> String {
-        let free = |name: &String| !self.words.contains(name) && !self.capitals.contains(&name.to_uppercase());
+        let free = |name: &String| self.is_free(name) && !self.capitals.contains(&name.to_uppercase());
         let name = candidates(wanted).find(free).unwrap_or_default();
         self.words.insert(name.clone());
         self.capitals.insert(name.to_uppercase());
@@ -290,7 +295,7 @@ impl Taken {
     fn claim_axis(&mut self, wanted: &str) -> String {
         let stems = |name: &str| ["", "0", "_from", "_end", "_blocks"].map(|suffix| format!("{name}{suffix}"));
         let free = |name: &String| {
-            stems(name).iter().all(|stem| !self.words.contains(stem)) && !self.axes.contains(&name.to_uppercase())
+            stems(name).iter().all(|stem| self.is_free(stem)) && !self.axes.contains(&name.to_uppercase())
         };
         let name = candidates(wanted).find(free).unwrap_or_default();
         self.words.extend(stems(&name));

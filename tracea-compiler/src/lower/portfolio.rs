@@ -141,14 +141,10 @@ fn by_turns(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered> {
         let narrower = schedule::variants::by_fewer_columns(&laid.nest, facts, schedule, wide, columns)?;
         let why = "warpgroups that take turns, for short sums".to_string();
         let turns = Schedule { pingpong: true, why, ..narrower };
-        let fits = |stages: u32| {
-            let turns = Schedule { stages, ..turns.clone() };
-            let program = lower(laid, facts, &turns).ok()?;
-            let room = program.shared_bytes <= turns.shared_room() && has_registers_for(&turns, &program);
-            let fits = room && !reaches_tiles(&program, &program.body);
-            fits.then(|| Lowered::of(laid, facts, turns, program))
+        let suits = |turns: &Schedule, program: &Program| {
+            has_registers_for(turns, program) && !reaches_tiles(program, &program.body)
         };
-        (LEAST_STAGES..=MOST_STAGES).rev().find_map(fits)
+        depth::deepest(laid, facts, &turns, LEAST_STAGES..=MOST_STAGES, suits).ok().flatten()
     };
     let single = [THREE_QUARTERS, HALF, IN_TURN[0], IN_TURN[1]].map(|columns| (WIDE, columns));
     let side_by_side = [THREE_QUARTERS / 2, HALF / 2].map(|columns| (HALF, columns));
@@ -275,10 +271,7 @@ fn by_rows_between(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lower
         OF_THREE.into_iter().filter_map(|rows| schedule::variants::by_three_times_64_rows(nest, facts, schedule, rows));
     let one = schedule::variants::by_one_warpgroup(nest, facts, schedule)
         .and_then(|one| schedule::variants::by_fewer_columns(nest, facts, &one, HALF, OF_ONE));
-    let deepest = |tiles: Schedule| {
-        let of_stages = |stages: u32| by_rows(laid, facts, Schedule { stages, ..tiles.clone() });
-        STAGES.rev().find_map(of_stages)
-    };
+    let deepest = |tiles: Schedule| depth::deepest(laid, facts, &tiles, STAGES, suits_rows).ok().flatten();
     three.chain(one).filter_map(deepest).collect()
 }
 
@@ -372,9 +365,13 @@ fn by_square_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lo
 fn by_rows(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lowered> {
     schedule::check(&laid.nest, facts, &schedule).ok()?;
     let program = lower(laid, facts, &schedule).ok()?;
-    let fits = program.shared_bytes <= schedule.target.shared_limit && has_registers_for(&schedule, &program);
+    let fits = program.shared_bytes <= schedule.target.shared_limit && suits_rows(&schedule, &program);
+    fits.then(|| Lowered::of(laid, facts, schedule, program))
+}
+
+fn suits_rows(schedule: &Schedule, program: &Program) -> bool {
     let by_rows = program.windows.is_empty() && leaves_by_panels(&program.body);
-    (by_rows && fits).then(|| Lowered::of(laid, facts, schedule, program))
+    by_rows && has_registers_for(schedule, program)
 }
 
 /// The same, where results take in nothing by panels.
@@ -385,12 +382,7 @@ fn by_rows_alone(laid: &Laid, facts: &Facts, schedule: Schedule) -> Option<Lower
 /// The same schedule for three warpgroups, as deep as there is room for, where these have registers for it.
 fn by_three_warpgroups(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Option<Lowered> {
     let schedule = schedule::variants::by_three_warpgroups(&laid.nest, facts, schedule)?;
-    let stages = (2..=schedule.stages).rev();
-    stages.map(|stages| Schedule { stages, ..schedule.clone() }).find_map(|schedule| {
-        let program = lower(laid, facts, &schedule).ok()?;
-        let fits = program.shared_bytes <= schedule.target.shared_limit && has_registers_for(&schedule, &program);
-        fits.then(|| Lowered::of(laid, facts, schedule, program))
-    })
+    depth::deepest(laid, facts, &schedule, 2..=schedule.stages, has_registers_for).ok().flatten()
 }
 
 /// Tiles of two blocks of rows to a warpgroup, by themselves and for pairs of blocks, where operands come and results leave by rows. Measured on an H100
@@ -480,20 +472,15 @@ fn fit_rings(
 ) -> Result<Option<Lowered>, ScheduleError> {
     const LEAST_STAGES: u32 = 3;
     const MOST_STAGES: u32 = 8;
+    let has_registers = |tried: &Schedule, program: &Program| match tried.resident {
+        1 => pressure::peak(program) <= schedule::room::registers_for(tried, program),
+        _ => pressure::fits(program) && !loads_in_bounds(program),
+    };
     for &resident in preferred {
-        for stages in (LEAST_STAGES..=MOST_STAGES).rev() {
-            let tried = Schedule { resident, stages, ..schedule.clone() };
-            if schedule::check(&laid.nest, facts, &tried).is_err() {
-                continue;
-            }
-            let program = lower(laid, facts, &tried)?;
-            let has_registers = match resident {
-                1 => pressure::peak(&program) <= schedule::room::registers_for(&tried, &program),
-                _ => pressure::fits(&program) && !loads_in_bounds(&program),
-            };
-            if program.shared_bytes <= tried.shared_room() && has_registers {
-                return Ok(Some(Lowered::of(laid, facts, tried, program)));
-            }
+        let tried = Schedule { resident, ..schedule.clone() };
+        let deepest = depth::deepest(laid, facts, &tried, LEAST_STAGES..=MOST_STAGES, has_registers)?;
+        if deepest.is_some() {
+            return Ok(deepest);
         }
     }
     Ok(None)
@@ -587,6 +574,8 @@ fn shrunk(laid: &Laid, facts: &Facts, lowered: Lowered) -> Option<Lowered> {
         Some(tried)
     })
 }
+
+mod depth;
 
 #[cfg(test)]
 mod tests;

@@ -161,6 +161,16 @@ pub fn plan(program: &mut Program, scratch_bytes: u32) {
 }
 
 impl Program {
+    /// How many stages its rings have too many at least, to fit so many bytes: as if all that is rounded up were room.
+    pub fn stages_too_many(&self, room: u32) -> u32 {
+        const ROUNDED: u32 = 1024;
+        const BARRIERS: u32 = 16;
+        let fed = || self.shared.iter().filter(|buffer| buffer.fed);
+        let of_a_stage = fed().map(|buffer| buffer.pitch).sum::<u32>() + BARRIERS * self.rings.len() as u32;
+        let rounded = ROUNDED * (1 + fed().count() as u32);
+        self.shared_bytes.saturating_sub(room).saturating_sub(rounded).div_ceil(of_a_stage.max(1))
+    }
+
     /// The buffer whose place another one has in its bytes, or between its tiles.
     fn place_of(&self, id: SharedId) -> SharedId {
         let id = self.shared(id).host.unwrap_or(id);
