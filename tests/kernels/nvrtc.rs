@@ -2,8 +2,8 @@
 //!
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
 //! that the plan promises. What another test all but covers is left for `--include-ignored`: the forms of a variant that is not its
-//! target's first, smaller tiles of a schedule otherwise the same, instances that differ from tested ones by functions or conversions, and,
-//! where there are variants for newer devices, all but the first for older ones.
+//! target's first, smaller tiles of a schedule otherwise the same, promises that another one kept, instances that differ from tested ones by
+//! functions or conversions, and, where there are variants for newer devices, all but the first for older ones.
 
 use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -26,7 +26,8 @@ const MOST_SHARED_BYTES: u32 = 227 << 10;
 const REGISTERS: u32 = 65536;
 
 /// Of kernels that are `shipped`, also for operands that are aligned by copies beside tensors that are not, and always every kind of schedule;
-/// of others, a kind that an earlier one has shown is left for `--include-ignored`.
+/// of others, a kind that an earlier one has shown is left for `--include-ignored`. A shipped kernel is seen to keep each of its promises; others
+/// together.
 pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
     let missing = match (nvrtc_version(), disassembler()) {
         (Err(error), _) => Some(error.to_string()),
@@ -36,7 +37,7 @@ pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
         (Ok(_), Some(_)) => None,
     };
     let mut trials = Vec::new();
-    let mut shown = HashSet::new();
+    let (mut shown, mut promised) = (HashSet::new(), HashSet::new());
     let kernels = kernels(subjects);
     for kernel in &kernels {
         let kernel = *kernel;
@@ -49,9 +50,6 @@ pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
                 let alike =
                     |before: &Variant| (before.target, before.precomputed) == (variant.target, variant.precomputed);
                 let first = !instance.variants[..at].iter().any(alike);
-                let promises_more = !instance.variants[..at]
-                    .iter()
-                    .any(|before| (before.target, before.promised_sass) == (variant.target, variant.promised_sass));
                 // Once operands are tensors, a product is one like any other.
                 let stood_for = stood_for
                     || variant.precomputed
@@ -71,6 +69,8 @@ pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
                     forms.truncate(1);
                 }
                 let (always, at_length) = divided(forms, always);
+                let of_promise = (shipped.then_some(kernel.name), variant.target, variant.promised_sass);
+                let promises_more = !always.is_empty() && promised.insert(of_promise);
                 for (forms, prefix, ignored) in [(always, "nvrtc", false), (at_length, "nvrtc, at length", true)] {
                     if forms.is_empty() {
                         continue;
