@@ -40,18 +40,18 @@ pub fn run(with_benches: bool) -> Result {
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(|error| format!("cannot empty {}: {error}", folder.display()))?;
     }
-    let packages = ["--package", "tracea", "--package", "tracea-runtime"];
-    for (kind, build) in [
-        ("tests", &["test", "--no-run", "--release", "--lib", "--tests"][..]),
-        ("examples", &["build", "--release", "--examples"]),
-        ("benches", &["bench", "--no-run", "--benches"]),
+    let libraries = &["--package", "tracea", "--package", "tracea-runtime"][..];
+    for (kind, build, packages) in [
+        ("tests", &["test", "--no-run", "--release", "--lib", "--tests"][..], libraries),
+        ("examples", &["build", "--release", "--examples"], libraries),
+        ("benches", &["bench", "--no-run", "--benches"], &["--package", "tracea-benches"]),
     ] {
         if kind == "benches" && !with_benches {
             continue;
         }
         let kept = folder.join(kind);
         std::fs::create_dir_all(&kept).map_err(|error| format!("cannot make {}: {error}", kept.display()))?;
-        for built in executables(&[build, &packages].concat(), kind)? {
+        for built in executables(&[build, packages].concat(), kind)? {
             strip(&built.path, &kept.join(&built.name))?;
         }
     }
