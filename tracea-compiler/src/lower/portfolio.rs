@@ -17,7 +17,9 @@ const HALF: u32 = 128;
 const THREE_QUARTERS: u32 = 192;
 /// The same for products that are little else: many sizes fill waves by one of these alone. Measured on an H100, the fastest of all schedules of 52
 /// products of f16, no one chosen for it: without these 0.972 of what it is with them and 112 and 224 in the geometric mean, by 160 alone 0.988, by 144
-/// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 42.3 µs by 144 columns, and 46.9 without.
+/// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 42.3 µs by 144 columns, and 46.9 without. An odd number of times 8 takes a warpgroup's
+/// product longer than 8 more: on an H200, 304 x 8192 x 8192 takes 59.8 µs by two tiles of 160 rows, and 62.5 by two of 152, as it does with
+/// each on a boundary of 2 KiB.
 const BETWEEN: [u32; 4] = [208, 176, 160, 144];
 /// And of tiles that pairs of blocks take as well as single ones, for rows of operands that begin amid lines of memory: twice as many lines come from
 /// L2, of which a pair asks for fewer. Measured on an H100: 3000³ takes 92.6 µs by pairs of 128 x 192, 103 without, whose rows are copied first;
