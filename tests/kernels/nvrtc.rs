@@ -60,7 +60,8 @@ pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
                 let always = match (stood_for, first, has_newer) {
                     (true, true, false) if !stood_for_twice => Always::Best,
                     (true, _, _) => Always::Nothing,
-                    (false, true, false) => Always::Cut,
+                    (false, true, false) if shipped || is_new => Always::Cut,
+                    (false, true, false) => Always::Best,
                     (false, true, true) | (false, false, false) if shipped || is_new => Always::Best,
                     (false, ..) => Always::Nothing,
                 };
@@ -218,9 +219,9 @@ fn forms(variant: &Variant, shipped: bool) -> Vec<Form> {
     forms
 }
 
-/// Which forms of a variant are compiled always. Where another kernel or another instance stands for this one, the form that the variant was made
-/// for is all there is to see, and where both do, not even that. Where there are newer variants, newer devices seldom run this one. Whole tiles are less of the code that cuts
-/// them.
+/// Which forms of a variant are compiled always. Where another kernel or another instance stands for this one, or an earlier one that is not shipped
+/// either has shown the kind, the form that the variant was made for is all there is to see, and where another kernel and another instance do, not
+/// even that. Where there are newer variants, newer devices seldom run this one. Whole tiles are less of the code that cuts them.
 #[derive(Clone, Copy)]
 enum Always {
     Nothing,
