@@ -15,8 +15,9 @@ pub fn deepest(
     stages: RangeInclusive<u32>,
     suits: impl Fn(&Schedule, &Program) -> bool,
 ) -> Result<Option<Lowered>, ScheduleError> {
-    let (least, mut stages) = stages.into_inner();
-    while stages >= least {
+    let (least, most) = stages.into_inner();
+    let mut next = Some(most);
+    while let Some(stages) = next.filter(|stages| *stages >= least) {
         let tried = Schedule { stages, ..schedule.clone() };
         let mut fewer = 1;
         if schedule::check(&laid.nest, facts, &tried).is_ok() {
@@ -27,7 +28,7 @@ pub fn deepest(
             }
             fewer = program.stages_too_many(room).max(1);
         }
-        stages = stages.saturating_sub(fewer);
+        next = stages.checked_sub(fewer);
     }
     Ok(None)
 }

@@ -193,3 +193,35 @@ fn square_tiles_are_for_pairs_along_the_side_whose_other_operand_can_be_halved()
     assert_eq!(squares(across_a.0.clone(), across_a.1.clone(), b.0, b.1), [Some(0)]);
     assert_eq!(squares(across_a.0, across_a.1, across_b.0, across_b.1), []);
 }
+
+#[test]
+fn the_deepest_ring_that_fits_is_found_by_leaping_too() {
+    let (nest, _) = nest(quote! {
+        fn product<M: Dim, N: Dim, K: Dim>(
+            a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f16, (M, N)>,
+        ) {
+            tile!(for (i, j) in (M, N) {
+                let mut acc = zeros::<f32>((i, j));
+                tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                c[(i, j)] = acc.to();
+            });
+        }
+    });
+    let laid = Laid::for_target(&nest, &SM_90A, false);
+    let facts = Facts::of(&laid.nest);
+    let wide = schedule::choose::start(&laid.nest, &facts, &SM_90A);
+    for columns in [WIDE, 160, HALF, 64, 32] {
+        let tiles = match columns {
+            WIDE => wide.clone(),
+            fewer => schedule::variants::by_fewer_columns(&laid.nest, &facts, &wide, WIDE, fewer).expect("a product"),
+        };
+        let fits = |stages: &u32| {
+            let tried = Schedule { stages: *stages, ..tiles.clone() };
+            lower(&laid, &facts, &tried).is_ok_and(|program| program.shared_bytes <= tried.shared_room())
+        };
+        let one_by_one = (2..=16).rev().find(fits);
+        let found = depth::deepest(&laid, &facts, &tiles, 2..=16, |_, _| true).expect("it lowers");
+        assert_eq!(found.map(|lowered| lowered.schedule.stages), one_by_one, "{columns} columns");
+        assert!(one_by_one.is_some_and(|stages| stages > 2), "{columns} columns: {one_by_one:?}");
+    }
+}
