@@ -13,8 +13,8 @@ use std::time::Duration;
 
 impl Launch<'_> {
     /// The schedule, why it was chosen, what the model says of it and of the others beside what this launch was timed at, registers,
-    /// shared memory, waves, the roofline's floor, and the CUDA source. On the CPU: the schedules that there are, and the first one's
-    /// source.
+    /// shared memory, waves, the roofline's floor, and the CUDA source. On the CPU: the schedules that there are, and the
+    /// source of the one asked for, else of the first.
     pub fn explain(&self) -> Result<String> {
         let checks = self.checks()?;
         let mut out = String::new();
@@ -54,12 +54,12 @@ impl Launch<'_> {
         Ok(self.runnable(gpu, &checks).into_iter().filter_map(said).collect())
     }
 
-    /// The CUDA source of the chosen schedule; on the CPU that of the first one.
+    /// The CUDA source of the chosen schedule; on the CPU that of the one asked for, else of the first.
     pub fn source(&self) -> Result<String> {
         let checks = self.checks()?;
         let variant = match checks.device.gpu() {
             Some(gpu) => self.variant(gpu, &checks, self.may_copy)?.variant,
-            None => checks.instance.variants.first().ok_or_else(|| self.no_source())?,
+            None => self.shown_variant(&checks)?,
         };
         Ok(render_source(checks.instance, variant))
     }
@@ -183,10 +183,10 @@ impl Launch<'_> {
             "  runs       the Rust function itself, on all cores; {:.2} MiB of tensors",
             bytes / f64::from(1 << 20)
         );
-        let Some(first) = checks.instance.variants.first() else {
+        if checks.instance.variants.is_empty() {
             let _ = writeln!(out, "  on a GPU   it was lowered for none");
             return Ok(());
-        };
+        }
         let _ = writeln!(out, "on a GPU");
         for variant in checks.instance.variants {
             write_schedule(out, variant);
@@ -197,11 +197,11 @@ impl Launch<'_> {
                 f64::from(variant.shared_bytes) / 1024.0
             );
         }
-        let _ = write!(out, "\n{}", render_source(checks.instance, first));
+        let _ = write!(out, "\n{}", render_source(checks.instance, self.shown_variant(&checks)?));
         Ok(())
     }
 
-    fn no_source(&self) -> Error {
+    pub(super) fn no_source(&self) -> Error {
         let why = "it was lowered for the CPU only -- there is no source".to_owned();
         Error::NoVariant { kernel: self.kernel.name, device: "a GPU".to_owned(), why }
     }

@@ -103,8 +103,8 @@ impl<'t> Launch<'t> {
         launch
     }
 
-    /// Takes this schedule instead of the best: by position or text, as [`explain`](Launch::explain) prints them. The CPU has none and
-    /// ignores it.
+    /// Takes this schedule instead of the best: by position or text, as [`explain`](Launch::explain) prints them. The CPU runs none
+    /// of them, and shows its [`source`](Launch::source).
     pub fn schedule(mut self, choice: impl Into<ScheduleChoice>) -> Launch<'t> {
         self.schedule = choice.into();
         self

@@ -24,6 +24,21 @@ pub enum ScheduleChoice {
     Named(String),
 }
 
+impl ScheduleChoice {
+    fn among(
+        &self,
+        mut variants: impl Iterator<Item = (usize, &'static Variant)>,
+    ) -> Option<(usize, &'static Variant)> {
+        match self {
+            ScheduleChoice::Best => None,
+            ScheduleChoice::Index(index) => variants.find(|(position, _)| position == index),
+            ScheduleChoice::Named(name) => {
+                variants.find(|(_, variant)| print_schedule(variant) == *name || variant.schedule == name)
+            }
+        }
+    }
+}
+
 impl From<usize> for ScheduleChoice {
     fn from(index: usize) -> ScheduleChoice {
         ScheduleChoice::Index(index)
@@ -108,16 +123,12 @@ impl Launch<'_> {
         let operands = self.operands(checks, may_copy);
         let candidates = candidates(gpu, instance);
         let predicted = |variant: &Variant| prediction(variant, sizes, Capacity::of(gpu), &operands);
-        let picked: Option<(usize, &'static Variant)> = match &self.schedule {
+        let picked = match &self.schedule {
             ScheduleChoice::Best => match best(candidates.clone(), predicted) {
                 Some(picked) => return Ok(picked),
                 None => None,
             },
-            ScheduleChoice::Index(index) => candidates.clone().find(|(position, _)| position == index),
-            ScheduleChoice::Named(name) => candidates.clone().find(|(_, variant)| {
-                let printed = print_schedule(variant);
-                printed == *name || variant.schedule == name
-            }),
+            asked => asked.among(candidates.clone()),
         };
         if let Some((index, variant)) = picked {
             return match predicted(variant) {
@@ -126,9 +137,7 @@ impl Launch<'_> {
             };
         }
         let (kernel, device) = (self.kernel.name, gpu.to_string());
-        let listed: Vec<String> =
-            candidates.map(|(position, variant)| format!("{position}: {}", print_schedule(variant))).collect();
-        if listed.is_empty() {
+        if candidates.clone().next().is_none() {
             let why = match instance.variants {
                 [] => "it was lowered for the CPU only -- run it there".to_owned(),
                 variants => {
@@ -144,12 +153,30 @@ impl Launch<'_> {
             };
             return Err(Error::NoVariant { kernel, device, why });
         }
+        Err(self.no_schedule(device, candidates))
+    }
+
+    /// On the CPU: the schedule that was asked for, of all that there are, else the first of them.
+    pub(super) fn shown_variant(&self, checks: &Checks<'_>) -> Result<&'static Variant> {
+        let all = checks.instance.variants.iter().enumerate();
+        match &self.schedule {
+            ScheduleChoice::Best => checks.instance.variants.first().ok_or_else(|| self.no_source()),
+            asked => match asked.among(all.clone()) {
+                Some((_, variant)) => Ok(variant),
+                None => Err(self.no_schedule(checks.device.to_string(), all)),
+            },
+        }
+    }
+
+    fn no_schedule(&self, device: String, of: impl Iterator<Item = (usize, &'static Variant)>) -> Error {
+        let listed: Vec<String> =
+            of.map(|(position, variant)| format!("{position}: {}", print_schedule(variant))).collect();
         let asked = match &self.schedule {
             ScheduleChoice::Best => "best".to_owned(),
             ScheduleChoice::Index(index) => index.to_string(),
             ScheduleChoice::Named(name) => name.clone(),
         };
-        Err(Error::NoSchedule { kernel, device, asked, listed: listed.join("; ") })
+        Error::NoSchedule { kernel: self.kernel.name, device, asked, listed: listed.join("; ") }
     }
 }
 

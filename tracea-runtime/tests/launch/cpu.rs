@@ -98,6 +98,19 @@ fn an_explanation_needs_no_gpu() {
 }
 
 #[test]
+fn the_schedule_asked_for_is_shown_without_a_gpu() {
+    let device = Device::cpu();
+    let x = device.zeros((8,)).unwrap();
+    let mut y = device.zeros((8,)).unwrap();
+    let mut shown = |schedule: &str| scaled(&x, &mut y, 1.0).schedule(schedule).source();
+    assert_eq!(shown("sm_80, right").unwrap(), shown("0").unwrap());
+    assert_eq!(shown("sm_80, wrong").unwrap(), shown("1").unwrap());
+    assert_ne!(shown("0").unwrap(), shown("1").unwrap());
+    let error = shown("sm_80, none such").unwrap_err();
+    assert!(matches!(error, Error::NoSchedule { .. }), "{error}");
+}
+
+#[test]
 fn disagreeing_shapes_are_told_before_anything_runs() {
     let device = Device::cpu();
     let x = device.zeros((3,)).unwrap();
