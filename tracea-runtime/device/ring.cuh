@@ -10,6 +10,28 @@
 
 namespace tracea {
 
+// A ring's turn, as a role counts them: its slot, and the parity of its round.
+template <int STAGES>
+struct RingTurn {
+    int slot = 0, phase = 0;
+
+    __device__ __forceinline__ int slot_before() const { return slot == 0 ? STAGES - 1 : slot - 1; }
+
+    __device__ __forceinline__ void advance() {
+        ++slot;
+        if (slot == STAGES) {
+            slot = 0;
+            phase ^= 1;
+        }
+    }
+
+    __device__ __forceinline__ void advance_by(int turns) {
+        const int to = slot + turns;
+        slot = to % STAGES;
+        phase ^= to / STAGES % 2;
+    }
+};
+
 // Zeros in a ring of tiles, by all threads, where boxes bring so many of a panel's columns only and the others are multiplied too. Who waits
 // for all of them orders the zeros before what TMA writes and wgmma reads.
 template <class Tile, int THREADS>

@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::{Divisor, Domain, IntText};
+use crate::program::{Divisor, Domain, IntText, TurnPart};
 
 impl<'a> Emitter<'a> {
     pub(super) fn axis_name(&self, axis: AxisId) -> &'a str {
@@ -42,6 +42,9 @@ impl<'a> Emitter<'a> {
         match text {
             IntText::Const(value) => value.to_string(),
             IntText::Name(name) => name.clone(),
+            IntText::OfTurn(turn, TurnPart::Slot) => format!("{turn}.slot"),
+            IntText::OfTurn(turn, TurnPart::Phase) => format!("{turn}.phase"),
+            IntText::OfTurn(turn, TurnPart::SlotBefore) => format!("{turn}.slot_before()"),
             IntText::Int(int) => self.int(int, Domain::Once),
             IntText::Extent(axis) => self.extent(*axis),
             IntText::Start(axis) => self.start(*axis),
@@ -70,6 +73,7 @@ impl<'a> Emitter<'a> {
         let plain = match text {
             IntText::Const(_)
             | IntText::Name(_)
+            | IntText::OfTurn(..)
             | IntText::Start(_)
             | IntText::Limit(_)
             | IntText::Min(..)

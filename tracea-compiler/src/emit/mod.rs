@@ -232,7 +232,7 @@ impl<'a> Emitter<'a> {
                     if conditions.is_empty() { "false".into() } else { format!("({})", conditions.join(" && ")) };
                 self.out.line(format!("publish<{itself}>({});", self.barrier(turn, "full")));
             }
-            Stmt::Advance(counter) => self.out.line(format!("++{counter};")),
+            Stmt::Advance(counter) => self.advance(counter),
             Stmt::DotWait { pending, results } => {
                 let names: Vec<&str> = results.iter().map(|var| self.program.var(*var).name.as_str()).collect();
                 self.out.line(format!("wgdot_wait<{pending}>({});", names.join(", ")));

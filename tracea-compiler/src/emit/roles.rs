@@ -3,7 +3,8 @@
 use super::int_text::sum;
 use super::{Emitter, tile_name};
 use crate::program::{
-    BulkCopy, BulkForm, IntText, OwnPanels, Param, ParamType, PingPong, Producer, Queue, RoleRegisters, Turn, Units,
+    BulkCopy, BulkForm, Counter, IntText, OwnPanels, Param, ParamType, PingPong, Producer, Queue, RoleRegisters, Turn,
+    Units,
 };
 use crate::schedule::WARPGROUP;
 
@@ -179,7 +180,15 @@ impl Emitter<'_> {
 
     pub(super) fn leave_to_other(&mut self, counter: &str, by: &IntText) {
         let by = self.int_text(by);
-        self.out.line(format!("if (visited++ % 2 != own_turn) {{ {counter} += {by}; continue; }}"));
+        self.out.line(format!("if (visited++ % 2 != own_turn) {{ {counter}.advance_by({by}); continue; }}"));
+    }
+
+    pub(super) fn advance(&mut self, counter: &str) {
+        let is_turn = |of: &Counter| matches!(of, Counter::Turns { name, .. } if name == counter);
+        self.out.line(match self.program.counters.iter().any(is_turn) {
+            true => format!("{counter}.advance();"),
+            false => format!("++{counter};"),
+        });
     }
 
     /// One thread asks TMA for the tiles; they complete on the barrier by their bytes.

@@ -2,12 +2,15 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::{AlikeIf, LastTile, Queue, Stmt, Units, WholeTiles};
+use crate::program::{AlikeIf, Counter, LastTile, Queue, Stmt, Units, WholeTiles};
 
 impl Emitter<'_> {
     pub(super) fn counters(&mut self) {
         for counter in &self.program.counters {
-            self.out.line(format!("int {counter} = 0;"));
+            self.out.line(match counter {
+                Counter::Plain(name) => format!("int {name} = 0;"),
+                Counter::Turns { name, stages } => format!("RingTurn<{stages}> {name};"),
+            });
         }
     }
 

@@ -13,7 +13,7 @@
 //! in a round that is not the next: barriers tell only whether a round is even. Panels that a warpgroup fetches for itself are asked for before its
 //! turn comes.
 
-use crate::program::{IntText, PingPong, Program, Scope, Stmt};
+use crate::program::{Counter, IntText, PingPong, Program, Scope, Stmt};
 use crate::schedule::ScheduleError;
 
 /// Warpgroups that take turns.
@@ -21,7 +21,7 @@ const WARPGROUPS: u32 = 2;
 
 /// Has the consumers' units be one warpgroup's or the other's.
 pub fn take_turns(program: &mut Program) -> Result<(), ScheduleError> {
-    let [counter] = &program.counters[..] else {
+    let [Counter::Turns { name: counter, .. }] = &program.counters[..] else {
         return Err(refused("operands come by more rings than one"));
     };
     let counter = counter.clone();
@@ -106,7 +106,7 @@ mod tests {
             "constexpr int TILE_THREADS = 128;",
             "using IJTile = Mma16816<BLOCK_I, BLOCK_J, 4, 1, 64>;",
             "mbarrier_init(a_ready_empty + stage, TILE_THREADS / 32);",
-            "if (visited++ % 2 != own_turn) { k_count += steps; continue; }",
+            "if (visited++ % 2 != own_turn) { k_turn.advance_by(steps); continue; }",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }

@@ -17,7 +17,7 @@ use crate::nest::{AxisId, Op, ReduceOp};
 use crate::program::layout::LayoutId;
 use crate::program::pressure::{MOST_REGISTERS, at_launch, reads, writes};
 use crate::program::{
-    Access, AccessForm, Along, Domain, Expr, IntText, Kept, Program, Scalar, Scope, Stmt, StoreWay, VarId,
+    Access, AccessForm, Along, Counter, Domain, Expr, IntText, Kept, Program, Scalar, Scope, Stmt, StoreWay, VarId,
 };
 use crate::schedule::ScheduleError;
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ impl Lowering<'_> {
     pub fn keep_rows(&mut self) -> Result<(), ScheduleError> {
         let turn = self.names.fresh("turn");
         let slot = IntText::Rem(Box::new(IntText::name(&turn)), self.schedule.stages);
-        self.program.counters.push(turn);
+        self.program.counters.push(Counter::Plain(turn));
         let facts = self.facts;
         for id in &facts.order {
             let Op::Load { tensor, index } = &self.nest.value(*id).op else { continue };
@@ -81,7 +81,7 @@ impl Lowering<'_> {
         self.bring_first(slices, slots, &rows);
         unit.splice(0..0, [Stmt::Locate, Stmt::Wait(stages - 1)]);
         unit.push(Stmt::Commit);
-        unit.extend(self.program.counters.iter().cloned().map(Stmt::Advance));
+        unit.extend(self.program.counters.iter().map(|counter| Stmt::Advance(counter.name().to_string())));
         self.out.push(Stmt::ForUnits(unit));
         Ok(())
     }

@@ -413,7 +413,7 @@ impl<'a> Used<'a> {
 
     fn text(&mut self, text: &IntText) {
         match text {
-            IntText::Const(_) | IntText::Name(_) | IntText::Start(_) => {}
+            IntText::Const(_) | IntText::Name(_) | IntText::OfTurn(..) | IntText::Start(_) => {}
             IntText::Int(int) => self.int(int),
             IntText::Extent(axis) | IntText::Limit(axis) => self.extent(*axis),
             IntText::Add(a, b)

@@ -3,7 +3,7 @@
 use super::loops::Resident;
 use crate::nest::{AxisId, ValueId};
 use crate::program::shared::SharedId;
-use crate::program::{Divisor, IntText, RingId, Stmt, Turn};
+use crate::program::{Counter, IntText, RingId, Stmt, Turn, TurnPart};
 
 /// A place in the nest where dots take operands from rings: a loop, or one dot outside of such loops.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Group {
 /// How a role counts its turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Count {
-    counter: String,
+    counter: Counter,
     pub stages: u32,
     /// The slot of the current turn, and the parity of its round: names that [`Count::position`] gives, but for a single stage.
     pub slot: IntText,
@@ -69,15 +69,17 @@ pub struct Count {
 }
 
 impl Count {
-    /// Through several stages, `slot` and `phase` being names.
-    pub fn steps(counter: String, stages: u32, slot: &str, phase: &str) -> Count {
+    /// Through several stages, `slot` and `phase` being names. What follows a step's slot from a count of steps, which takes a division, stands between
+    /// this step's products and the last one's: the turn is counted as a slot and a phase.
+    pub fn steps(name: String, stages: u32, slot: &str, phase: &str) -> Count {
+        let counter = Counter::Turns { name, stages };
         Count { counter, stages, slot: IntText::name(slot), phase: IntText::name(phase) }
     }
 
     /// Through one stage.
-    pub fn visits(counter: String) -> Count {
-        let phase = IntText::Rem(Box::new(IntText::name(&counter)), 2);
-        Count { counter, stages: 1, slot: IntText::Const(0), phase }
+    pub fn visits(name: String) -> Count {
+        let phase = IntText::Rem(Box::new(IntText::name(&name)), 2);
+        Count { counter: Counter::Plain(name), stages: 1, slot: IntText::Const(0), phase }
     }
 
     /// Each one that counts turns of the groups, once.
@@ -91,24 +93,30 @@ impl Count {
         counts
     }
 
-    pub fn counter(&self) -> &str {
+    pub fn counter(&self) -> &Counter {
         &self.counter
     }
 
+    /// The same turns under other names.
+    pub fn named(&self, slot: &str, phase: &str) -> Count {
+        Count { slot: IntText::name(slot), phase: IntText::name(phase), ..self.clone() }
+    }
+
     pub fn position(&self) -> Vec<Stmt> {
-        let count = || Box::new(IntText::name(&self.counter));
-        let round = IntText::Quotient(count(), Divisor::Const(i64::from(self.stages)));
-        let values = [IntText::Rem(count(), self.stages), IntText::Rem(Box::new(round), 2)];
-        let named = [&self.slot, &self.phase].into_iter().zip(values).filter_map(|(text, value)| match text {
-            IntText::Name(name) => Some(Stmt::Let { name: name.clone(), value }),
+        let named = [(&self.slot, TurnPart::Slot), (&self.phase, TurnPart::Phase)].into_iter();
+        let named = named.filter_map(|(text, part)| match text {
+            IntText::Name(name) => Some(Stmt::Let { name: name.clone(), value: self.of_turn(part) }),
             _ => None,
         });
         named.collect()
     }
 
     fn previous_slot(&self) -> IntText {
-        let before = IntText::name(&self.counter).plus(IntText::Const(i64::from(self.stages) - 1));
-        IntText::Rem(Box::new(before), self.stages)
+        self.of_turn(TurnPart::SlotBefore)
+    }
+
+    fn of_turn(&self, part: TurnPart) -> IntText {
+        IntText::OfTurn(self.counter.name().to_string(), part)
     }
 
     /// A turn by which tiles of these buffers pass.
@@ -117,6 +125,6 @@ impl Count {
     }
 
     pub fn advance(&self) -> Stmt {
-        Stmt::Advance(self.counter.clone())
+        Stmt::Advance(self.counter.name().to_string())
     }
 }

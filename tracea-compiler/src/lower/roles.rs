@@ -65,22 +65,22 @@ impl Lowering<'_> {
         let moving = match self.ring_of_before(&moving, apart) {
             Some(before) => self.pass_by(&before, moving),
             None => {
-                let counter = self.names.fresh(&format!("{stem}_count"));
+                let counter = self.names.fresh(&format!("{stem}_turn"));
                 let steps = Count::steps(counter, self.schedule.stages, "slot", "phase");
                 let mut made = self.make_rings(moving, &steps, "ring");
                 if apart {
                     for group in &mut made {
                         let stem = self.tensor_of(&group.operands[0]);
                         let [counter, slot, phase] =
-                            ["count", "slot", "phase"].map(|suffix| self.names.fresh(&format!("{stem}_{suffix}")));
+                            ["turn", "slot", "phase"].map(|suffix| self.names.fresh(&format!("{stem}_{suffix}")));
                         group.count = Count::steps(counter, steps.stages, &slot, &phase);
                     }
                 }
-                self.program.counters.extend(Count::of(&made).iter().map(|count| count.counter().to_string()));
+                self.program.counters.extend(Count::of(&made).iter().map(|count| count.counter().clone()));
                 made
             }
         };
-        self.program.counters.extend(Count::of(&fixed).iter().map(|count| count.counter().to_string()));
+        self.program.counters.extend(Count::of(&fixed).iter().map(|count| count.counter().clone()));
         let mut site = Site { key, fixed, moving, backwards: false };
         for Group { operands, count, .. } in &mut site.moving {
             operands.iter_mut().for_each(|operand| operand.slot = Some(count.slot.clone()));

@@ -10,7 +10,7 @@
 
 use super::names::Names;
 use crate::plan::Arg;
-use crate::program::{Param, ParamType, Program, Queue, Stmt, Units};
+use crate::program::{Counter, Param, ParamType, Program, Queue, Stmt, Units};
 use crate::schedule::ScheduleError;
 
 /// Has blocks take units from a queue; these are the bodies of both roles for one unit, the consumers' in the program.
@@ -22,10 +22,13 @@ pub fn queue(program: &mut Program, producer: &mut Vec<Stmt>, names: &mut Names)
         let mut all_have = body.iter().take_while(|stmt| !matches!(stmt, Stmt::JoinParts { .. }));
         all_have.any(|stmt| matches!(stmt, Stmt::Advance(advanced) if advanced == counter))
     };
-    let counter = program.counters.iter().find(|name| counted(&program.body, name) && counted(producer, name));
+    let counter = program.counters.iter().find_map(|counter| match counter {
+        Counter::Plain(name) if counted(&program.body, name) && counted(producer, name) => Some(name),
+        _ => None,
+    });
     let done = counter.cloned().unwrap_or_else(|| {
         let done = names.fresh("units_done");
-        program.counters.push(done.clone());
+        program.counters.push(Counter::Plain(done.clone()));
         for body in [&mut program.body, &mut *producer] {
             body.insert(0, Stmt::Advance(done.clone()));
         }

@@ -9,6 +9,8 @@ use crate::nest::{AxisId, Int};
 pub enum IntText {
     Const(i64),
     Name(String),
+    /// Of the turn that a counter of a ring's turns stands at.
+    OfTurn(String, TurnPart),
     /// The nest's arithmetic on scalars.
     Int(Int),
     /// An axis' extent.
@@ -35,6 +37,15 @@ pub enum IntText {
     /// Quotient and remainder by a `FastDiv` parameter, or by a constant.
     Quotient(Box<IntText>, Divisor),
     Remainder(Box<IntText>, Divisor),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnPart {
+    Slot,
+    /// The parity of its round.
+    Phase,
+    /// The slot of the turn before.
+    SlotBefore,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -28,10 +28,10 @@ pub use access::{Access, AccessForm, Copy, Held, Parts};
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise, Short};
 pub use dot::{Beside, Dot, Major, MathUnit, Operand};
 pub use expr::{Expr, When};
-pub use int_text::{Divisor, IntText};
+pub use int_text::{Divisor, IntText, TurnPart};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId, LayoutKind};
-pub use roles::{Alone, OwnId, OwnPanels, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
+pub use roles::{Alone, Counter, OwnId, OwnPanels, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
 use shared::{Shared, SharedId};
 pub use split::{Deal, Left, Part, Rejoin, Relative, Split, WholeTiles};
 pub use stmt::{Along, Identity, PanelSide, Scope, Stmt, StoreWay};
@@ -65,8 +65,8 @@ pub struct Program {
     pub pingpong: Option<u32>,
     /// Each warpgroup of consumers has tiles of its own: every so many-th unit of a block.
     pub apart: bool,
-    /// Integers that count a role's steps through its rings, from 0.
-    pub counters: Vec<String>,
+    /// What a role counts as it goes, from 0.
+    pub counters: Vec<Counter>,
     pub names: Names,
     /// Axes whose limit is a variable of its own, not their extent.
     pub limited: Vec<AxisId>,

@@ -45,6 +45,21 @@ pub struct Ring {
     pub joint: bool,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// An integer.
+    Plain(String),
+    /// Turns of rings of so many slots.
+    Turns { name: String, stages: u32 },
+}
+
+impl Counter {
+    pub fn name(&self) -> &str {
+        let (Counter::Plain(name) | Counter::Turns { name, .. }) = self;
+        name
+    }
+}
+
 /// Which slot of a ring, the parity of its current round, and whose tiles pass by it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {

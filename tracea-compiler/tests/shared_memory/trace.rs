@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use tracea_compiler::nest::{AxisId, AxisKind, Dim, DimId, Extent, Int, IntOp, Nest};
 use tracea_compiler::plan::Arg;
 use tracea_compiler::program::shared::SharedId;
-use tracea_compiler::program::{Divisor, IntText, MathUnit, Operand, OwnId, Program, RingId, Scope, Stmt, Turn, Units};
+use tracea_compiler::program::{
+    Counter, Divisor, IntText, MathUnit, Operand, OwnId, Program, RingId, Scope, Stmt, Turn, TurnPart, Units,
+};
 
 /// A stage of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +125,9 @@ impl<'a> Role<'a> {
 
     fn begin(&mut self) {
         let mut set = |name: &str, value: i64| self.names.insert(name.to_string(), value);
-        for counter in self.program.counters.iter().chain(self.program.own.iter().map(|own| &own.counter)) {
+        for counter in
+            self.program.counters.iter().map(Counter::name).chain(self.program.own.iter().map(|own| &*own.counter))
+        {
             set(counter, 0);
         }
         if let Some(split) = &self.program.split {
@@ -345,6 +349,14 @@ impl<'a> Role<'a> {
             IntText::Const(value) => *value,
             IntText::Name(name) if self.program.params.iter().any(|param| param.name == *name) => SCALAR,
             IntText::Name(name) => *self.names.get(name).unwrap_or_else(|| panic!("`{name}` has no value")),
+            IntText::OfTurn(turn, part) => {
+                let stages = self.stages(turn);
+                match (self.names[turn], part) {
+                    (count, TurnPart::Slot) => count % stages,
+                    (count, TurnPart::Phase) => count / stages % 2,
+                    (count, TurnPart::SlotBefore) => (count + stages - 1) % stages,
+                }
+            }
             IntText::Int(int) => self.int(int),
             IntText::Extent(axis) => self.extent(*axis),
             IntText::Start(axis) => self.start(*axis),
@@ -364,6 +376,14 @@ impl<'a> Role<'a> {
             IntText::Quotient(a, divisor) => self.value(a) / by(divisor).max(1),
             IntText::Remainder(a, divisor) => self.value(a) % by(divisor).max(1),
         }
+    }
+
+    fn stages(&self, turn: &str) -> i64 {
+        let stages = self.program.counters.iter().find_map(|counter| match counter {
+            Counter::Turns { name, stages } if name == turn => Some(i64::from(*stages)),
+            _ => None,
+        });
+        stages.unwrap_or_else(|| panic!("`{turn}` counts no turns"))
     }
 
     fn int(&self, int: &Int) -> i64 {

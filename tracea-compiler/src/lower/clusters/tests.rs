@@ -89,7 +89,7 @@ fn a_slot_is_free_when_the_consumers_of_all_blocks_say_so() {
         assert_eq!(text.matches(line).count(), 1, "{line} in\n{text}");
     }
     // In the loop, and once after it.
-    assert_eq!(text.matches("release_in_cluster<CLUSTER>(a_ready_empty + (k_count + ").count(), 2, "{text}");
+    assert_eq!(text.matches("release_in_cluster<CLUSTER>(a_ready_empty + k_turn.slot_before());").count(), 2, "{text}");
     assert!(lines(&program(along_the_sum(quote!(cluster = 2)))).contains(&"release a_ready in all blocks".into()));
 }
 
@@ -98,10 +98,10 @@ fn no_block_ends_before_the_other_one_has_released_its_slots() {
     let text = cuda(along_the_sum(quote!(cluster = 2)));
     let drained = [
         "for (int slots = 0; slots < 4; ++slots) {",
-        "const int slot = k_count % 4;",
-        "const int phase = (k_count / 4) % 2;",
+        "const int slot = k_turn.slot;",
+        "const int phase = k_turn.phase;",
         "mbarrier_wait(a_ready_empty + slot, phase ^ 1);",
-        "++k_count;",
+        "k_turn.advance();",
         "}",
         "} else {",
     ];

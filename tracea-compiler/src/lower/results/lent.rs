@@ -58,7 +58,7 @@ impl Lowering<'_> {
         let (Lent { slot, phase, .. }, host) = (shared.lent.as_ref()?, shared.host?);
         let mut groups = self.sites.iter().flat_map(|site| &site.moving);
         let group = groups.find(|group| group.operands.iter().any(|operand| operand.shared == host))?;
-        let count = Count::steps(group.count.counter().to_string(), group.count.stages, slot, phase);
+        let count = group.count.named(slot, phase);
         Some(Passing { stored, ring: group.ring, count, staging })
     }
 
