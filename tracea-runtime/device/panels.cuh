@@ -135,7 +135,11 @@ __device__ __forceinline__ void write_panel(const E (&x)[L::size], int panel, ty
             if (first_own + r >= end) break;
             unsigned pairs[4];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) pairs[i] = words_of<T, pair>(x, first_own + r + 2 * i).word[0];
+            for (int i = 0; i < 4; ++i) {
+                // Of an odd number of column blocks the last one has zeros beside it, in its place if not in the tile.
+                const int own = first_own + r + 2 * i;
+                pairs[i] = own < end ? words_of<T, pair>(x, own).word[0] : 0;
+            }
             stmatrix_x4(at ^ r * 4, pairs);
         }
     } else {

@@ -15,13 +15,14 @@
 
 namespace tracea {
 
-// This panel's registers → its place, converted. A block of eight rows and eight columns is one transposed matrix of 16-bit elements;
+// This panel's registers → its place, converted. A block of eight rows and eight columns is one transposed matrix of 16-bit elements, of which an
+// odd number is followed by one of zeros, past what is sent;
 // 32-bit ones go one by one: of a register, the lanes' elements lie in eight rows of the panel and two neighbouring chunks, which the
 // swizzle sends to all banks.
 template <class L, class Panel, class E>
 __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], int panel, typename Panel::element* place) {
     static_assert(L::warps_n == 1, "a warp holds whole rows");
-    static_assert(Panel::cols == 64 && Panel::rows % 16 == 0 && L::cols % 16 == 0, "a warpgroup's rows, pairs of column blocks");
+    static_assert(Panel::cols == 64 && Panel::rows % 16 == 0, "a warpgroup's rows, room for pairs of column blocks");
     using T = typename Panel::type;
     constexpr int registers = Panel::rows / 2;
     const int first_own = first_register<L, registers>(panel), end = end_register<L, registers>(panel);
@@ -35,7 +36,7 @@ __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], in
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const int at = first_own + r + 2 * i;
-                pairs[i] = pack2_from<T>(x[at], x[at + 1]);
+                pairs[i] = at < end ? pack2_from<T>(x[at], x[at + 1]) : 0;
             }
             stmatrix_x4_trans(shared_address(place + Panel::offset(row + 2 * r, col)), pairs);
         }
@@ -53,7 +54,7 @@ __device__ __forceinline__ void write_transposed_panel(const E (&x)[L::size], in
 template <class L, class Panel, class E>
 __device__ __forceinline__ void read_transposed_panel(E (&x)[L::size], int panel, const typename Panel::element* from) {
     static_assert(L::warps_n == 1 && L::row_blocks == 1 && Panel::cols == L::rows, "a warp holds 16 of its rows");
-    static_assert(sizeof(typename Panel::element) == 2 && Panel::rows % 16 == 0 && L::cols % 16 == 0, "pairs of column blocks");
+    static_assert(sizeof(typename Panel::element) == 2 && Panel::rows % 16 == 0, "room for pairs of column blocks");
     using T = typename Panel::element;
     constexpr int registers = Panel::rows / 2;
     const int first_own = first_register<L, registers>(panel), end = end_register<L, registers>(panel);
@@ -67,6 +68,7 @@ __device__ __forceinline__ void read_transposed_panel(E (&x)[L::size], int panel
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const int at = first_own + r + 2 * i;
+            if (at >= end) break;
             const Words<4> v{{pairs[i]}};
             x[at] = to<E>(element<T>(v, 0));
             x[at + 1] = to<E>(element<T>(v, 1));

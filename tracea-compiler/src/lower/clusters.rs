@@ -32,9 +32,6 @@ enum Step {
     Cols(u32),
 }
 
-/// Rows over which the swizzle of 128 bytes repeats: boxes begin at a multiple of them.
-const SWIZZLED_ROWS: u32 = 8;
-
 impl Lowering<'_> {
     /// Whether all blocks of the cluster take the operand's tiles alike, and TMA can fetch them by parts.
     pub fn is_joint(&self, operand: &Resident) -> bool {
@@ -55,7 +52,7 @@ impl Lowering<'_> {
             return Some(Cut { rows, panels, step: Step::Cols(panels * panel), elements: panels * panel * rows });
         }
         let part = rows / cluster::BLOCKS;
-        let whole = panels == 1 && rows.is_multiple_of(SWIZZLED_ROWS * cluster::BLOCKS);
+        let whole = panels == 1 && rows.is_multiple_of(cluster::SWIZZLED_ROWS * cluster::BLOCKS);
         whole.then_some(Cut { rows: part, panels, step: Step::Rows(part), elements: part * panel })
     }
 

@@ -16,6 +16,9 @@ use crate::nest::{AxisId, AxisKind, Int, Nest, Op, ValueId};
 /// Blocks of a cluster.
 pub const BLOCKS: u32 = 2;
 
+/// Rows over which the swizzle of 128 bytes repeats: boxes begin at a multiple of them.
+pub const SWIZZLED_ROWS: u32 = 8;
+
 /// As its option is written: blocks along a product's rows and columns.
 pub fn shape(facts: &Facts, axis: AxisId) -> String {
     match facts.dots.iter().any(|dot| dot.m == axis) {
@@ -73,12 +76,18 @@ fn shared_bytes(nest: &Nest, facts: &Facts, schedule: &Schedule, axis: AxisId) -
     let operands = dots.flat_map(|dot| [(&dot.a, dot, dot.m), (&dot.b, dot, dot.n)]);
     operands
         .map(|(source, dot, other)| match source {
-            OperandSource::Tensor { load, .. } if is_shared(nest, *load, axis) => {
+            OperandSource::Tensor { load, .. } if is_shared(nest, *load, axis) && is_cut(block(other)) => {
                 block(other) * block(dot.k) * dot.dtype.bytes()
             }
             _ => 0,
         })
         .sum()
+}
+
+/// Whether a tile of so many of a product's rows or columns is cut into a part for each block: between rows over which the swizzle repeats, or between
+/// panels, which have more of them.
+fn is_cut(rows: u32) -> bool {
+    rows.is_multiple_of(SWIZZLED_ROWS * BLOCKS)
 }
 
 /// Whether neighbours along the axis load the same tile, whose rows lie along one axis of a tensor: so that each can fetch a part of it.

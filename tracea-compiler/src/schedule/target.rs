@@ -41,6 +41,13 @@ pub static SM_90A: Target = Target {
 /// The targets that lowering knows.
 pub static TARGETS: [&Target; 2] = [&SM_80, &SM_90A];
 
+/// Whether `wgmma.cuh` has a warpgroup's product of so many columns. The hardware has all multiples of 8: of the odd ones, these are those that
+/// portfolios try, since each takes every kernel's compilation time.
+pub fn has_product_of(columns: u32) -> bool {
+    const ODD_TIMES_8: [u32; 2] = [104, 152];
+    (columns.is_multiple_of(16) && (16..=256).contains(&columns)) || ODD_TIMES_8.contains(&columns)
+}
+
 /// Shared memory that a block can ask for on some device.
 pub fn most_shared() -> u32 {
     TARGETS.iter().map(|target| target.shared_limit).max().unwrap_or(0)

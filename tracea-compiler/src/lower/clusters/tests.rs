@@ -213,13 +213,34 @@ fn the_portfolio_has_pairs_of_its_larger_tiles_and_of_one_warpgroups() {
         .map(|lowered| (lowered.schedule.swapped, lowered.program.layouts[0].rows, lowered.program.layouts[0].cols));
     let tiles: BTreeSet<_> = tiles.collect();
     let plain = [(128, 256), (192, 192), (64, 128)].map(|(rows, cols)| (false, rows, cols));
-    let swapped = [(128, 256), (128, 208), (128, 192), (128, 160), (256, 160)].map(|(rows, cols)| (true, rows, cols));
+    let swapped =
+        [(128, 256), (128, 208), (128, 192), (128, 160), (128, 104), (256, 160)].map(|(rows, cols)| (true, rows, cols));
     assert_eq!(tiles, plain.into_iter().chain(swapped).collect::<BTreeSet<_>>());
     assert_eq!(paired.len(), tiles.len());
     for paired in paired {
         assert!(paired.program.split.is_some(), "both blocks of a pair take the same part");
         assert!(paired.program.promised_sass.contains(&".MULTICAST".to_string()));
     }
+}
+
+/// Of 152 rows each block would fetch 76, and the swizzle repeats over eight.
+#[test]
+fn pairs_share_what_can_be_cut_in_two() {
+    let text = |j: u32| {
+        cuda(quote! {
+            #[schedule(sm_90a, i = 128, j = #j, k = 64, stages = 4, consumers = 2, cluster = 2)]
+            fn f<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f16, (M, N)>) {
+                tile!(for (i, j) in (M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                    c[(i, j)] = acc.to();
+                });
+            }
+        })
+    };
+    let (wider, cut) = (text(152), text(160));
+    assert!(wider.contains("tma_load(b_ring") && wider.contains("tma_load_multicast(a_ring"), "{wider}");
+    assert!(cut.contains("tma_load(a_ring") && cut.contains("tma_load_multicast(b_ring"), "{cut}");
 }
 
 #[test]

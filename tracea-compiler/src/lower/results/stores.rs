@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 
 /// Rows of a tile that a warpgroup has.
 const PANEL_ROWS: u32 = 64;
-/// Columns of a tile that its panels are made of: what a warp writes at a time of a transposed one.
-const LEAST_COLUMNS: u32 = 16;
+/// Columns of a tile that its panels are made of.
+const LEAST_COLUMNS: u32 = 8;
 /// Of a panel that has the tile's columns as its rows, at most so many bytes: as many as of one that has the rows.
 const PANEL_BYTES: u32 = PANEL_ROWS * 128;
 

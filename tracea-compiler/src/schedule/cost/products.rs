@@ -29,6 +29,9 @@ const TURN_OF_A_PAIR: u32 = 92;
 /// blocks have as much to do, pairs take 1.02 of the other time by 160 columns or rows, 1.01 by 192, 1.00 by 208 and 256.
 const STEP_OF_A_PAIR: u32 = 832;
 const OF_SHORTER_STEPS: u32 = 8;
+/// Neither is seen of rings of so many steps. Measured on an H200 by tiles of 104 x 128, single and in pairs: 200 x 8192 x 8192 takes 43.2 and 42.3 µs, 400 x
+/// 4096 x 4096 23.9 and 23.3; by 144 to 176 columns, five steps, products that run on spare nothing.
+const DEEP_RING: u32 = 6;
 /// The same of warpgroups in turn, and from one's tile to the other's. Measured on an H200 by tiles of 128 x 192 and of 128 x 128, sums of f16: 4096 x 3840
 /// x 1280 takes 55.8 and 60.4 µs, 4096 x 4096 x 1024 52.9 and 49.7, 25216 x 1536 x 384 43.8 and 46.3, 2048 x 2048 x 256 9.6 and 8.7.
 const BY_TURNS: u32 = 70;
@@ -113,17 +116,19 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         let rows = tile_bytes(schedule, dot, dot.m);
         let without = [read.saturating_sub(rows / L2_BYTES), shared.saturating_sub(rows / SHARED_BYTES)];
         spared.push(cycles.saturating_sub(without.into_iter().fold(multiply.max(1), u32::max)));
+        let (deep, alone) = (schedule.stages >= DEEP_RING, schedule.tile_threads() <= WARPGROUP);
         let turn = match schedule.target.pipeline {
             Pipeline::CommitGroups => 0,
             // Short steps of a pair are as long as it takes the blocks to hear of each other.
-            Pipeline::WarpRoles if schedule.cluster.is_some() && schedule.threads() > WARPGROUP => {
+            Pipeline::WarpRoles if schedule.cluster.is_some() && schedule.threads() > WARPGROUP && !deep => {
                 let by_rows = facts.dots.len() == 1 && program.windows.is_empty();
                 let shorter = if by_rows { STEP_OF_A_PAIR.saturating_sub(cycles) } else { 0 };
                 TURN_OF_A_PAIR + shorter / OF_SHORTER_STEPS
             }
             Pipeline::WarpRoles if schedule.pingpong => BY_TURNS,
-            Pipeline::WarpRoles if chained && schedule.tile_threads() <= WARPGROUP => OF_A_CHAIN,
-            Pipeline::WarpRoles if schedule.cluster.is_none() && schedule.holds_slots_longer() => 0,
+            Pipeline::WarpRoles if chained && alone => OF_A_CHAIN,
+            Pipeline::WarpRoles if !alone && deep => 0,
+            Pipeline::WarpRoles if schedule.cluster.is_none() && alone && schedule.holds_slots_longer() => 0,
             Pipeline::WarpRoles => TURN,
         };
         let panels = schedule.stages * block(dot.k) / panel(dot.dtype);
