@@ -12,24 +12,39 @@ namespace tracea {
 
 // A ring's turn, as a role counts them: its slot, and the parity of its round.
 template <int STAGES>
-struct RingTurn {
-    int slot = 0, phase = 0;
+class RingTurn {
+    int at = 0, parity = 0;
 
-    __device__ __forceinline__ int slot_before() const { return slot == 0 ? STAGES - 1 : slot - 1; }
+  public:
+    __device__ __forceinline__ int slot() const { return at; }
+    __device__ __forceinline__ int phase() const { return parity; }
+    __device__ __forceinline__ int slot_before() const { return at == 0 ? STAGES - 1 : at - 1; }
 
     __device__ __forceinline__ void advance() {
-        ++slot;
-        if (slot == STAGES) {
-            slot = 0;
-            phase ^= 1;
+        ++at;
+        if (at == STAGES) {
+            at = 0;
+            parity ^= 1;
         }
     }
-
     __device__ __forceinline__ void advance_by(int turns) {
-        const int to = slot + turns;
-        slot = to % STAGES;
-        phase ^= to / STAGES % 2;
+        const int to = at + turns;
+        at = to % STAGES;
+        parity ^= to / STAGES % 2;
     }
+};
+
+// The same in one register, for threads that count the turns of several rings: slots of an odd round follow those of an even one.
+template <int STAGES>
+class PackedRingTurn {
+    int at = 0;
+
+  public:
+    __device__ __forceinline__ int slot() const { return at < STAGES ? at : at - STAGES; }
+    __device__ __forceinline__ int phase() const { return at < STAGES ? 0 : 1; }
+    __device__ __forceinline__ int slot_before() const { return slot() == 0 ? STAGES - 1 : slot() - 1; }
+
+    __device__ __forceinline__ void advance() { at = at == 2 * STAGES - 1 ? 0 : at + 1; }
 };
 
 // Zeros in a ring of tiles, by all threads, where boxes bring so many of a panel's columns only and the others are multiplied too. Who waits

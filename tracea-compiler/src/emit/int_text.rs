@@ -42,8 +42,8 @@ impl<'a> Emitter<'a> {
         match text {
             IntText::Const(value) => value.to_string(),
             IntText::Name(name) => name.clone(),
-            IntText::OfTurn(turn, TurnPart::Slot) => format!("{turn}.slot"),
-            IntText::OfTurn(turn, TurnPart::Phase) => format!("{turn}.phase"),
+            IntText::OfTurn(turn, TurnPart::Slot) => format!("{turn}.slot()"),
+            IntText::OfTurn(turn, TurnPart::Phase) => format!("{turn}.phase()"),
             IntText::OfTurn(turn, TurnPart::SlotBefore) => format!("{turn}.slot_before()"),
             IntText::Int(int) => self.int(int, Domain::Once),
             IntText::Extent(axis) => self.extent(*axis),

@@ -6,10 +6,11 @@ use crate::program::{AlikeIf, Counter, LastTile, Queue, Stmt, Units, WholeTiles}
 
 impl Emitter<'_> {
     pub(super) fn counters(&mut self) {
+        let turn = if self.program.counts_several_turns() { "PackedRingTurn" } else { "RingTurn" };
         for counter in &self.program.counters {
             self.out.line(match counter {
                 Counter::Plain(name) => format!("int {name} = 0;"),
-                Counter::Turns { name, stages } => format!("RingTurn<{stages}> {name};"),
+                Counter::Turns { name, stages } => format!("{turn}<{stages}> {name};"),
             });
         }
     }

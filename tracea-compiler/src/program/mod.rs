@@ -269,6 +269,11 @@ impl Program {
         })
     }
 
+    /// Whether a role counts the turns of more rings than one, for each of which it has a register then.
+    pub fn counts_several_turns(&self) -> bool {
+        self.counters.iter().filter(|counter| matches!(counter, Counter::Turns { .. })).count() > 1
+    }
+
     pub fn var(&self, id: VarId) -> &Var {
         &self.vars[id.0 as usize]
     }

@@ -19,6 +19,20 @@ __device__ __forceinline__ void dump_bytes(const unsigned char* shared, unsigned
     for (int i = static_cast<int>(threadIdx.x); i < bytes; i += static_cast<int>(blockDim.x)) out[i] = shared[i];
 }
 
+// ---- turns of a ring
+
+// Slot, parity and the slot before of so many turns, one after the other.
+template <class Turn>
+__global__ void ring_turn_kernel(int turns, int* out) {
+    Turn turn;
+    for (int n = 0; n < turns; ++n) {
+        out[3 * n] = turn.slot();
+        out[3 * n + 1] = turn.phase();
+        out[3 * n + 2] = turn.slot_before();
+        turn.advance();
+    }
+}
+
 // ---- units of work
 
 // A producer warp and two others take units, and count how often each has been taken by whom. Blocks are done with a unit at different times.

@@ -18,6 +18,28 @@ double worse(double worst, double error) {
     return std::isnan(error) ? std::numeric_limits<double>::infinity() : std::max(worst, error);
 }
 
+// ---- turns of a ring
+
+// As divisions of a count give them.
+template <class Turn, int STAGES>
+void test_ring_turn(const string& name) {
+    constexpr int turns = 5 * STAGES;
+    Buffer<int> out(vector<int>(3 * turns));
+    launch(ring_turn_kernel<Turn>, 1, 1, 0, turns, out.pointer);
+    const vector<int> told = out.read();
+    bool good = true;
+    for (int n = 0; n < turns; ++n) {
+        good &= told[3 * n] == n % STAGES && told[3 * n + 1] == n / STAGES % 2 && told[3 * n + 2] == (n + STAGES - 1) % STAGES;
+    }
+    check(name + " of " + std::to_string(STAGES), good);
+}
+
+template <int... STAGES>
+void test_ring_turns() {
+    (test_ring_turn<RingTurn<STAGES>, STAGES>("turns"), ...);
+    (test_ring_turn<PackedRingTurn<STAGES>, STAGES>("turns in one register"), ...);
+}
+
 // ---- units of work
 
 // Each is taken once by each warp of one block, and the count is 0 again for the next launch.
@@ -725,6 +747,7 @@ void time_attention(int heads, int length) {
 
 int main() {
     require(cudaFree(nullptr), "device");
+    test_ring_turns<1, 2, 3, 4, 7, 8>();
     test_unit_queue(1, 1);
     test_unit_queue(1, 9);
     test_unit_queue(40, 40);

@@ -98,8 +98,8 @@ fn no_block_ends_before_the_other_one_has_released_its_slots() {
     let text = cuda(along_the_sum(quote!(cluster = 2)));
     let drained = [
         "for (int slots = 0; slots < 4; ++slots) {",
-        "const int slot = k_turn.slot;",
-        "const int phase = k_turn.phase;",
+        "const int slot = k_turn.slot();",
+        "const int phase = k_turn.phase();",
         "mbarrier_wait(a_ready_empty + slot, phase ^ 1);",
         "k_turn.advance();",
         "}",

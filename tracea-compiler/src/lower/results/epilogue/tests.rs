@@ -268,6 +268,7 @@ fn a_ring_by_which_more_passes_is_counted_for_itself() {
     assert_eq!((advances(true), advances(false)), ([2, 1], [4, 2]));
     let together = program(gated(quote!(sm_90a, i = 64, j = 128, k = 64, stages = 4, consumers = 1)));
     assert_eq!(names(&together), ["k_turn"]);
+    assert!(weighted.counts_several_turns() && !together.counts_several_turns());
 }
 
 #[test]
