@@ -57,3 +57,19 @@ pub fn most_shared() -> u32 {
 pub fn find(name: &str) -> Option<&'static Target> {
     TARGETS.iter().copied().find(|target| target.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::has_product_of;
+
+    /// `wgmma.cuh` of the runtime says for how many columns it has instructions.
+    #[test]
+    fn products_have_as_many_columns_as_there_are_instructions_for() {
+        let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../tracea-runtime/device/wgmma.cuh");
+        let text = std::fs::read_to_string(header).expect("the runtime's headers beside this crate");
+        for columns in (1..=300).filter(|columns| has_product_of(*columns)) {
+            assert!(text.contains(&format!("TRACEA_WGMMA({columns}, ")), "{columns}");
+        }
+        assert!(has_product_of(104) && !has_product_of(120) && !has_product_of(272));
+    }
+}
