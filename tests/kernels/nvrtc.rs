@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tracea::cuda::{Compiled, Resources, Specialization, compile_variant, nvrtc_version};
 use tracea::dtype::Dtype;
-use tracea::plan::{Instance, KernelDef, Key, Variant};
+use tracea::plan::{Instance, KernelDef, Key, TensorDef, Variant};
 use tracea::prelude::*;
 
 /// A block's shared memory on the target's largest device; the runtime tells smaller ones that there is no code for them.
@@ -113,8 +113,8 @@ fn kind(variant: &Variant) -> impl Hash + Eq + use<> {
     (variant.target, names, variant.threads, variant.max_registers, variant.promised_sass, variant.grid.len())
 }
 
-/// Whether two kernels differ in the functions alone that they call, and the first one calls more: then what rows that are not aligned
-/// take is seen there.
+/// Whether what rows that are not aligned take is seen in the first of two kernels: where they differ in the functions alone that they call, in the one
+/// that calls more, and where each tensor has an axis more, in that of batches.
 fn stands_for(other: &KernelDef, kernel: &KernelDef) -> bool {
     let form = |kernel: &KernelDef| {
         let of_instance = |instance: &Instance| {
@@ -128,7 +128,20 @@ fn stands_for(other: &KernelDef, kernel: &KernelDef) -> bool {
         let functions = kernel.instances.iter().flat_map(|instance| instance.functions);
         (functions.map(|function| function.def.source.len()).sum::<usize>(), kernel.name)
     };
-    form(other) == form(kernel) && called(other) > called(kernel)
+    (form(other) == form(kernel) && called(other) > called(kernel)) || is_batched(other, kernel)
+}
+
+/// Whether one kernel is the other one by batches, under the same schedules.
+fn is_batched(batched: &KernelDef, kernel: &KernelDef) -> bool {
+    let tensors = |kernel: &KernelDef, more: usize| {
+        let of = |tensor: &TensorDef| (tensor.dtype, tensor.dims.len() + more, tensor.reads, tensor.writes);
+        kernel.tensors.iter().map(of).collect::<Vec<_>>()
+    };
+    let schedules = |kernel: &KernelDef| {
+        let of = |instance: &Instance| instance.variants.iter().map(|variant| variant.schedule).collect::<Vec<_>>();
+        kernel.instances.iter().map(|instance| (format!("{:?}", instance.key), of(instance))).collect::<Vec<_>>()
+    };
+    tensors(batched, 0) == tensors(kernel, 1) && schedules(batched) == schedules(kernel)
 }
 
 /// Each once, in the registry's order, with those that compute its operands.
