@@ -52,7 +52,7 @@ impl Lowering<'_> {
             return Some(Cut { rows, panels, step: Step::Cols(panels * panel), elements: panels * panel * rows });
         }
         let part = rows / cluster::BLOCKS;
-        let whole = panels == 1 && rows.is_multiple_of(cluster::SWIZZLED_ROWS * cluster::BLOCKS);
+        let whole = panels == 1 && cluster::is_cut(rows);
         whole.then_some(Cut { rows: part, panels, step: Step::Rows(part), elements: part * panel })
     }
 

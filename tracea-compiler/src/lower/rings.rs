@@ -69,8 +69,8 @@ pub struct Count {
 }
 
 impl Count {
-    /// Through several stages, `slot` and `phase` being names. What follows a step's slot from a count of steps, which takes a division, stands between
-    /// this step's products and the last one's: the turn is counted as a slot and a phase.
+    /// Through several stages, `slot` and `phase` being names. The turn is counted as a slot and a phase: a division of a count
+    /// of steps would come between one step's products and the next one's.
     pub fn steps(name: String, stages: u32, slot: &str, phase: &str) -> Count {
         let counter = Counter::Turns { name, stages };
         Count { counter, stages, slot: IntText::name(slot), phase: IntText::name(phase) }

@@ -17,7 +17,7 @@ use crate::nest::{AxisId, AxisKind, Int, Nest, Op, ValueId};
 pub const BLOCKS: u32 = 2;
 
 /// Rows over which the swizzle of 128 bytes repeats: boxes begin at a multiple of them.
-pub const SWIZZLED_ROWS: u32 = 8;
+const SWIZZLED_ROWS: u32 = 8;
 
 /// As its option is written: blocks along a product's rows and columns.
 pub fn shape(facts: &Facts, axis: AxisId) -> String {
@@ -84,9 +84,9 @@ fn shared_bytes(nest: &Nest, facts: &Facts, schedule: &Schedule, axis: AxisId) -
         .sum()
 }
 
-/// Whether a tile of so many of a product's rows or columns is cut into a part for each block: between rows over which the swizzle repeats, or between
-/// panels, which have more of them.
-fn is_cut(rows: u32) -> bool {
+/// Whether so many rows make a part for each block, which begins where the swizzle repeats. Panels of as many columns, between which tiles of other operands are
+/// cut, are that too.
+pub fn is_cut(rows: u32) -> bool {
     rows.is_multiple_of(SWIZZLED_ROWS * BLOCKS)
 }
 
