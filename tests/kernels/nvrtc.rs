@@ -1,7 +1,7 @@
 //! Through NVRTC to machine code, without a GPU: every variant of every instance, for dense and misaligned tensors.
 //!
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
-//! that the plan promises. What another test all but covers is left for `--include-ignored`: the forms of a variant that is not its
+//! that the plan promises, and products that follow each other at once. What another test all but covers is left for `--include-ignored`: the forms of a variant that is not its
 //! target's first, smaller tiles of a schedule otherwise the same, promises that another one kept, instances that differ from tested ones by
 //! functions or conversions, and, where there are variants for newer devices, all but the first for older ones.
 
@@ -358,9 +358,34 @@ fn keeps_promises(variant: &Variant, cubin: &[u8]) -> Result<(), Failed> {
     if !missing.is_empty() {
         return Err(format!("the machine code has no {missing:?}").into());
     }
+    if moves_descriptors(&code) {
+        return Err(
+            "the machine code moves descriptors to uniform registers between products, which wait for them".into()
+        );
+    }
     // Registers that were put into memory.
     let local = code.split_whitespace().find(|word| word.starts_with("LDL") || word.starts_with("STL"));
     local.map_or(Ok(()), |instruction| Err(format!("the machine code has {instruction}").into()))
+}
+
+/// Whether descriptors come to be in uniform registers between one product of a step and the next: where the assembler does not know that all
+/// threads of a warp have the same.
+fn moves_descriptors(code: &str) -> bool {
+    // Since a product that the step has before, whether something was moved.
+    let mut moved = None;
+    for line in code.lines() {
+        if line.contains("HGMMA") {
+            if moved == Some(true) {
+                return true;
+            }
+            moved = Some(false);
+        } else if line.contains("WARPGROUP") || line.contains("BRA") {
+            moved = None;
+        } else if line.contains("R2UR") {
+            moved = moved.map(|_| true);
+        }
+    }
+    false
 }
 
 /// `nvdisasm` on the path, or among the fetched tools above the running binary.

@@ -22,10 +22,11 @@ __device__ __forceinline__ unsigned own_panels(int part, int parts) {
     static_assert(PANELS < 32, "a bit each, and not all of them");
     constexpr unsigned warpgroups = THREADS / 128;
     if (parts == 1) return ALL_PANELS;
+    const unsigned warpgroup = warpgroup_index();
     unsigned own = 0;
 #pragma unroll
     for (int panel = 0; panel < PANELS; ++panel) {
-        const unsigned share = panel * warpgroups + threadIdx.x / 128;
+        const unsigned share = panel * warpgroups + warpgroup;
         own |= static_cast<unsigned>(share * parts / (PANELS * warpgroups) == part) << panel;
     }
     return own;
@@ -61,25 +62,25 @@ __device__ __forceinline__ void leave_panels(const float (&x)[L::size], float* t
 
 // Until this warpgroup's share of all parts has been left, where it puts any panel together, and whether it does. `arrived` has a count for each
 // warpgroup of the tile, 0 again when the last of those that wait has seen all come. One thread releases what the barrier before
-// ordered, and acquires for those that the barrier after orders: PTX ISA, "Memory Consistency Model", causality order.
+// ordered, and acquires for those that the barrier after orders: PTX ISA, "Memory Consistency Model", causality order. No barrier is where one thread alone
+// might go, as far as the compiler knows: it would take none of the loop before for uniform, nor the descriptors of its products.
 template <int PANELS>
 __device__ __forceinline__ bool meet_parts(unsigned* arrived, int parts, unsigned own) {
-    const bool waits = own != 0;
-    unsigned* const count = arrived + threadIdx.x / 128;
+    const bool counts = threadIdx.x % 128 == 0;
+    unsigned* const count = arrived + warpgroup_index();
     warpgroup_barrier();
-    if (threadIdx.x % 128 == 0) {
-        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
-        if (waits) {
-            unsigned come;
-            do {
-                asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(count) : "memory");
-            } while (come < static_cast<unsigned>(parts));
-            const unsigned all = parts + min(parts, PANELS);
-            if (atomicAdd(count, 1u) == all - 1) *count = 0;
-        }
+    if (counts) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count) : "memory");
+    if (own == 0) return false;
+    if (counts) {
+        unsigned come;
+        do {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(count) : "memory");
+        } while (come < static_cast<unsigned>(parts));
+        const unsigned all = parts + min(parts, PANELS);
+        if (atomicAdd(count, 1u) == all - 1) *count = 0;
     }
-    if (waits) warpgroup_barrier();
-    return waits;
+    warpgroup_barrier();
+    return true;
 }
 
 // A thread's registers of one panel in another block's part.

@@ -9,7 +9,7 @@ namespace tracea {
 
 // After this block has written its part. True in the block that came last, for which all parts are there to read; the
 // count of arrivals is 0 again then. One thread releases what the barrier before ordered, and acquires for those that the barrier
-// after orders: PTX ISA, "Memory Consistency Model", causality order.
+// after orders: PTX ISA, "Memory Consistency Model", causality order. The answer is known to be the same in all lanes (warpgroup_index).
 __device__ __forceinline__ bool last_to_arrive(unsigned* arrived, int parts) {
     tile_barrier();
     bool last = false;
@@ -19,7 +19,7 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* arrived, int parts) {
         last = before == static_cast<unsigned>(parts) - 1;
         if (last) *arrived = 0;
     }
-    return tile_barrier_or(last);
+    return __shfl_sync(0xffffffffu, tile_barrier_or(last), 0);
 }
 
 // ---- registers that each thread has for itself: a tile, or slices of an accumulator; N * THREADS floats a part

@@ -22,15 +22,15 @@ const BETWEEN: [u32; 4] = [208, 176, 160, 144];
 /// And of tiles that pairs of blocks take as well as single ones, for rows of operands that begin amid lines of memory: twice as many lines come from
 /// L2, of which a pair asks for fewer. Measured on an H100: 3000³ takes 92.6 µs by pairs of 128 x 192, 103 without, whose rows are copied first;
 /// 600 x 7400 x 3080 60 by pairs of 160 rows, 65 by others. And for two tiles of rows that share large weights: 200 x 8192 x 8192 takes 42.3 µs on an H200 by
-/// pairs of 104, and 43.2 by single ones.
-const PAIRED: [u32; 5] = [256, 208, 192, 160, 104];
+/// pairs of 104, and 43.2 by single ones, 136 x 8192 x 8192 (`nn`) 36.7 by pairs of 80, and 38.6.
+const PAIRED: [u32; 6] = [256, 208, 192, 160, 104, 80];
 /// The same instead of half as many, for few tiles. Measured on an H200: 256 x 5120 x 3072 takes 17.0 µs by 80 columns, and 20.9 without, 896 x
 /// 1536 x 1536 12.0 by 96, and 13.2; over 28 products of up to 9 million results, the fastest takes 0.979 of what it did in the geometric mean.
 const BETWEEN_NARROW: [u32; 2] = [96, 80];
 /// And rows of a product the other way round. Measured on an H200 with f16: 192 x 6144 x 4096 takes 22.7 µs by 96 of its rows and 128 columns, and 25.2
 /// without, 3072 x 512 x 4096 23.6 and 26.0; 300 x 5120 x 13824 63.9 by 104, and 71.8 without, 200 x 7168 x 7168 34.8 and 38.8, 300 x 8192 x 8192 56.5 by
-/// 152, and 58.4.
-const FEW_MORE: [u32; 4] = [152, 104, 96, 80];
+/// 152, and 58.4, 224 x 7168 x 7168 38.1 by 112, and 41.8.
+const FEW_MORE: [u32; 5] = [152, 112, 104, 96, 80];
 /// The same beside 192 columns, three warpgroups', and beside 64, one warpgroup's. Measured on an H100 with f16, over 41 products of 136 to 1096 rows
 /// and two ways to lie in memory: by these and by 80 rows beside 128 columns the fastest of all takes 0.978 of what it did in the geometric mean; 300 x 12288
 /// x 4096 46.1 µs by 160 rows, 53.7 without, 392 x 12288 x 8192 123 by 112, 136 without.

@@ -11,8 +11,8 @@ const MEMORY_BYTES: u64 = 19;
 /// times as large: one in so many of all bytes that they would find there. Measured on an H100 by 128 rows, two tiles of 64 x 128 one above
 /// the other, single and in pairs: weights of 28672 x 8192 (`nn`) take 216 and 162 µs, of 11008 x 8192 73.0 and 65.5, of 8192 x 8192 51.0 and 50.1; given
 /// the other way round 165 and 167, 75.4 and 73.3, 51.2 and 51.7. On an H200, whose L2 holds 60 MB, 96 rows and weights of 8192 x 8192 take 41.8 and 35.8 µs
-/// (`nn`), 200 rows by tiles of 104 x 128 43.2 and 42.3.
-const TIMES_L2: u64 = 2;
+/// (`nn`), 120 rows 40.1 and 36.8, 200 rows by tiles of 104 x 128 43.2 and 42.3; 96 rows and weights of 7168 x 7168 31.3 and 29.3, 88 and 6144 x 6144 24.0 by both.
+const TIMES_L2: (u64, u64) = (3, 2);
 const READ_AGAIN: u64 = 8;
 
 /// Of what takes less time, moving memory or working, so many tenths show: more where the same threads do both.
@@ -46,7 +46,8 @@ fn read_again(variant: &Variant, sizes: &Sizes, capacity: Capacity, tensors: &Te
         let size = tensors.get(fetch.tensor).map_or(0, size_of);
         let each = brought(fetch, sizes).saturating_mul(count(fetch.over, sizes));
         let read = tiles.saturating_mul(each) / u64::from(fetch.blocks.max(1));
-        if size > TIMES_L2 * capacity.l2_bytes { read.saturating_sub(size) / READ_AGAIN } else { 0 }
+        let outlasts = size > TIMES_L2.0 * capacity.l2_bytes / TIMES_L2.1;
+        if outlasts { read.saturating_sub(size) / READ_AGAIN } else { 0 }
     };
     variant.cost.fetches.iter().map(again).sum()
 }
