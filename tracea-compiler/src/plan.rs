@@ -214,6 +214,8 @@ pub enum Arg {
     /// grid axis.
     DivideByDims(Vec<usize>),
     DivideByBlocks(GridAxis),
+    /// The same for how many of these the last group has, where so many of them are a group.
+    DivideByLastGroup(GridAxis, u32),
     /// How TMA reads a tensor (128 bytes): boxes of so many elements along each tensor axis, 128-byte swizzle, zeros outside.
     /// All zero where the tensor's alignment is under 16 bytes.
     TensorMap {
@@ -227,12 +229,13 @@ pub enum Arg {
         /// Along the others no more than it has.
         short: bool,
     },
-    /// Along all of the grid's axes but the last, how many of the last blocks are visited together, i32: the longest of all of them first.
-    RowsTogether,
+    /// The same, along all of the grid's axes but the last, for how many of the last blocks are visited together: the longest of all of them first.
+    DivideByRowsTogether,
     /// Columns of each row that threads keep: whole blocks, i32.
     KeptColumns,
-    /// Into how many parts the launch cuts a split loop, i32.
+    /// Into how many parts the launch cuts a split loop, i32, and `struct FastDiv` for that.
     Parts,
+    DivideByParts,
     /// How many of the first tiles are not cut into parts, i32, and `struct FastDiv` for how many of them are.
     WholeTiles,
     DivideByCutTiles,

@@ -18,21 +18,30 @@ __device__ __forceinline__ int tile_begin(int position, int extent, bool overlap
     return overlaps && last > 0 ? min(begin, last) : begin;
 }
 
+// Columns of the last strip are fewer than STRIP, which is few.
+template <int STRIP>
+__device__ __forceinline__ int row_of_strip(int place, int width) {
+    if constexpr (STRIP == 1) {
+        return place;
+    } else {
+        return width == STRIP ? place / STRIP : row_of_strip<STRIP - 1>(place, width);
+    }
+}
+
 // By groups of GROUP rows: blocks that run at the same time read few rows and few columns, which L2 then holds. Within a group by strips of
-// STRIP columns, each row by row.
+// STRIP columns, each row by row. A block's first load waits for all of this: there are divisors for how many columns there are, and how many rows of
+// the last group, where it is a smaller one.
 //
 //     0 1 | 6 7 | 12        GROUP = 3, STRIP = 2, 5 columns
 //     2 3 | 8 9 | 13
 //     4 5 |10 11| 14
 template <int GROUP, int STRIP = 1>
-__device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) {
-    // Before a block's first load all of this is waited for: what needs no division by a number that is not known is told apart.
-    const int group = rows > GROUP ? block / (GROUP * cols) : 0;
-    const int within = block - group * (GROUP * cols), height = min(rows - group * GROUP, GROUP);
-    if (height == 1) return {group * GROUP, within};
-    const int strip = height == GROUP ? within / (GROUP * STRIP) : within / (height * STRIP);
+__device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols, FastDiv by_cols, FastDiv by_last_group) {
+    const int group = by_cols.div(block / GROUP), within = block - group * (GROUP * cols);
+    const int height = min(rows - group * GROUP, GROUP);
+    const int strip = height == GROUP ? within / (GROUP * STRIP) : by_last_group.div(within / STRIP);
     const int place = within - strip * (height * STRIP), first = strip * STRIP, width = min(cols - first, STRIP);
-    const int row = width == STRIP ? place / STRIP : place / width;
+    const int row = row_of_strip<STRIP>(place, width);
     return {group * GROUP + row, first + place - row * width};
 }
 
@@ -42,17 +51,23 @@ __device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols) 
 //     2 1 0        2 rows together of 3, 3 columns
 //     7 5 3
 //     8 6 4
-__device__ __forceinline__ BlockPosition longest_first(int block, int rows, int cols, int together) {
-    const int apart = rows - together, within = block - apart * cols;
-    if (within < 0) return {block / cols, cols - 1 - block % cols};
-    return {apart + within % together, cols - 1 - within / together};
+__device__ __forceinline__ BlockPosition longest_first(int block, int rows, FastDiv by_cols, FastDiv by_together) {
+    const int cols = static_cast<int>(by_cols.divisor), apart = rows - static_cast<int>(by_together.divisor), within = block - apart * cols;
+    int row, col;
+    if (within < 0) {
+        by_cols.divmod(block, row, col);
+        return {row, cols - 1 - col};
+    }
+    by_together.divmod(within, col, row);
+    return {apart + row, cols - 1 - col};
 }
 
-// The first of `steps` that a part has, where `parts` share them out as evenly as they can.
-__device__ __forceinline__ int share(int steps, int part, int parts) {
+// The first of `steps` that a part has, where `parts` share them out as evenly as they can: one, or as many as `by_all_parts` divides by.
+__device__ __forceinline__ int share(int steps, int part, int parts, FastDiv by_all_parts) {
     if (parts == 1) return part * steps;
-    const unsigned each = static_cast<unsigned>(steps) / parts, rest = static_cast<unsigned>(steps) % parts;
-    return static_cast<int>(part * each + min(static_cast<unsigned>(part), rest));
+    int each, rest;
+    by_all_parts.divmod(steps, each, rest);
+    return part * each + min(part, rest);
 }
 
 // One of a grid's tiles, or a part of one: the first `whole` tiles are not cut, each of the others is cut into `parts`. Code for launches

@@ -54,9 +54,9 @@ impl<'a> Emitter<'a> {
             IntText::Mul(a, b) => format!("{} * {}", self.factor(a), self.factor(b)),
             IntText::Min(a, b) => format!("min({}, {})", self.int_text(a), self.int_text(b)),
             IntText::Max(a, b) => format!("max({}, {})", self.int_text(a), self.int_text(b)),
-            IntText::Share { steps, part, parts } => {
+            IntText::Share { steps, part, parts, by_all_parts } => {
                 let (steps, part, parts) = (self.factor(steps), self.factor(part), self.factor(parts));
-                format!("share({steps}, {part}, {parts})")
+                format!("share({steps}, {part}, {parts}, {by_all_parts})")
             }
             IntText::CeilDiv(a, by) => format!("({} + {}) / {by}", self.int_text(a), by - 1),
             IntText::Rem(a, by) => format!("{} % {by}", self.factor(a)),

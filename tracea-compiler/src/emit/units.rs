@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::{AlikeIf, Counter, LastTile, Queue, Stmt, Units, WholeTiles};
+use crate::program::{AlikeIf, Counter, Divisor, GridAxis, IntText, LastTile, Queue, Stmt, Units, WholeTiles};
 
 impl Emitter<'_> {
     pub(super) fn counters(&mut self) {
@@ -83,8 +83,9 @@ impl Emitter<'_> {
                     self.out.line(format!("const CutTile {work} = cut_tile<CUT>({unit}, {by_cut}, {count}, {parts});"));
                 }
                 None => {
-                    self.out.line(format!("const int {part} = CUT ? {unit} % {parts} : 0;"));
-                    self.out.line(format!("const int {tile} = CUT ? {unit} / {parts} : {unit};"));
+                    let by_all_parts = &split.by_all_parts;
+                    self.out.line(format!("const int {part} = CUT ? {by_all_parts}.rem({unit}) : 0;"));
+                    self.out.line(format!("const int {tile} = CUT ? {by_all_parts}.div({unit}) : {unit};"));
                     self.out.line(format!("const int {} = CUT ? {parts} : 1;", split.parts_here));
                 }
             }
@@ -100,51 +101,62 @@ impl Emitter<'_> {
         } else {
             self.out.line(format!("int block = {tile};"));
         }
-        let mut axes: Vec<AxisId> = program.grid.iter().map(|grid| grid.axis).collect();
-        if let Some(raster) = program.raster {
+        let mut axes: Vec<&GridAxis> = program.grid.iter().collect();
+        if let Some(raster) = &program.raster {
             let (Some(inner), Some(outer)) = (axes.pop(), axes.pop()) else { return };
-            let [rows, cols] = [outer, inner].map(|axis| {
+            let [rows, cols] = [outer.axis, inner.axis].map(|axis| {
                 let what = if self.is_clustered(axis) { "clusters" } else { "blocks" };
                 let name = format!("{}_{what}", self.axis_name(axis));
                 self.out.line(format!("const int {name} = {};", self.count(axis)));
                 name
             });
-            let within = if axes.is_empty() { "block".to_string() } else { format!("block % ({rows} * {cols})") };
+            if !axes.is_empty() {
+                let columns = IntText::Quotient(Box::new(IntText::name("block")), inner.by.clone());
+                let matrix = self.int_text(&IntText::Quotient(Box::new(columns), outer.by.clone()));
+                self.out.line(format!("const int matrix = {matrix};"));
+                self.out.line(format!("block -= matrix * ({rows} * {cols});"));
+            }
             let order = match raster.strip {
                 1 => raster.rows.to_string(),
                 strip => format!("{}, {strip}", raster.rows),
             };
-            self.out.line(format!("const BlockPosition at = grouped<{order}>({within}, {rows}, {cols});"));
+            let (Divisor::Param(by_cols), by_last) = (&inner.by, &raster.by_last_group) else { return };
+            self.out.line(format!(
+                "const BlockPosition at = grouped<{order}>(block, {rows}, {cols}, {by_cols}, {by_last});"
+            ));
             if !axes.is_empty() {
-                self.out.line(format!("block /= {rows} * {cols};"));
+                self.out.line("block = matrix;");
             }
-            self.first_coordinate(outer, "at.row");
-            self.first_coordinate(inner, "at.col");
+            self.first_coordinate(outer.axis, "at.row");
+            self.first_coordinate(inner.axis, "at.col");
         }
         if let (Some(together), Some(last)) = (&program.together, axes.last().copied()) {
             axes.pop();
-            let name = format!("{}_blocks", self.axis_name(last));
-            self.out.line(format!("const int {name} = {};", self.count(last)));
-            let rows: Vec<String> = axes.iter().map(|axis| parenthesised(&self.count(*axis))).collect();
+            let Divisor::Param(by_cols) = &last.by else { return };
+            let rows: Vec<String> = axes.iter().map(|grid| parenthesised(&self.count(grid.axis))).collect();
             let rows = rows.join(" * ");
-            self.out.line(format!("const BlockPosition at = longest_first(block, {rows}, {name}, {together});"));
+            self.out.line(format!("const BlockPosition at = longest_first(block, {rows}, {by_cols}, {together});"));
             self.out.line("block = at.row;");
-            self.first_coordinate(last, "at.col");
+            self.first_coordinate(last.axis, "at.col");
         }
-        while let Some(axis) = axes.pop() {
-            let name = self.axis_name(axis);
-            let total = self.count(axis);
-            let index =
-                if axes.is_empty() { "block".to_string() } else { format!("block % {}", parenthesised(&total)) };
-            let descending = program.grid.iter().any(|grid| grid.axis == axis && grid.descending);
-            let index = if descending { format!("{} - 1 - {index}", parenthesised(&total)) } else { index };
+        while let Some(GridAxis { axis, by, descending, .. }) = axes.pop() {
+            let (axis, name) = (*axis, self.axis_name(*axis));
+            let block = Box::new(IntText::name("block"));
+            let index = match axes.is_empty() {
+                true => "block".to_string(),
+                false => self.int_text(&IntText::Remainder(block.clone(), by.clone())),
+            };
+            let index = match descending {
+                true => format!("{} - 1 - {index}", parenthesised(&self.count(axis))),
+                false => index,
+            };
             if self.nest.axis(axis).kind == AxisKind::Each {
                 self.out.line(format!("const int {name} = {index};"));
             } else {
                 self.first_coordinate(axis, &index);
             }
             if !axes.is_empty() {
-                self.out.line(format!("block /= {};", parenthesised(&total)));
+                self.out.line(format!("block = {};", self.int_text(&IntText::Quotient(block, by.clone()))));
             }
         }
     }

@@ -327,9 +327,10 @@ fn arg(arg: &Arg) -> TokenStream {
                 }
             }
         }
-        Arg::RowsTogether => quote! { #plan::Arg::RowsTogether },
+        Arg::DivideByRowsTogether => quote! { #plan::Arg::DivideByRowsTogether },
         Arg::KeptColumns => quote! { #plan::Arg::KeptColumns },
         Arg::Parts => quote! { #plan::Arg::Parts },
+        Arg::DivideByParts => quote! { #plan::Arg::DivideByParts },
         Arg::WholeTiles => quote! { #plan::Arg::WholeTiles },
         Arg::DivideByCutTiles => quote! { #plan::Arg::DivideByCutTiles },
         Arg::Workspace => quote! { #plan::Arg::Workspace },
@@ -350,6 +351,10 @@ fn arg(arg: &Arg) -> TokenStream {
         Arg::DivideByBlocks(axis) => {
             let axis = grid_axis(axis);
             quote! { #plan::Arg::DivideByBlocks(#axis) }
+        }
+        Arg::DivideByLastGroup(axis, rows) => {
+            let axis = grid_axis(axis);
+            quote! { #plan::Arg::DivideByLastGroup(#axis, #rows) }
         }
     }
 }

@@ -86,6 +86,7 @@ const RESERVED: &[&str] = &[
     "slot",
     "tracea",
     "block",
+    "matrix",
     "at",
     "functions",
     "dot",

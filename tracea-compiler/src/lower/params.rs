@@ -7,9 +7,10 @@ use crate::identifier;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
 use crate::plan;
 use crate::program::{
-    self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Stmt, Units,
+    self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Raster, Stmt, Units,
 };
-use crate::schedule::{Schedule, cluster};
+use crate::schedule::raster::Order;
+use crate::schedule::{Schedule, cluster, known_extent};
 use std::collections::BTreeSet;
 
 /// A program with everything but its statements.
@@ -19,14 +20,23 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
         .iter()
         .enumerate()
         .filter_map(|(index, _)| schedule.blocks[index].map(|block| (AxisId(index as u32), block)));
-    let raster = schedule.raster(nest, facts);
-    let descending = |axis: AxisId| raster.is_none() && longer_along(&nest.body, axis).is_some();
+    let order = schedule.order_of_code(nest, facts);
+    let descending = |axis: AxisId| order.is_none() && longer_along(&nest.body, axis).is_some();
     let mut params = all(nest, schedule, names);
     let together = match nest.grid[..] {
         [_, .., last] if descending(last) => {
-            let name = names.fresh("rows_together");
-            params.push(Param { name: name.clone(), ty: ParamType::Int, arg: plan::Arg::RowsTogether });
+            let name = names.fresh("by_rows_together");
+            params.push(Param { name: name.clone(), ty: ParamType::FastDiv, arg: plan::Arg::DivideByRowsTogether });
             Some(name)
+        }
+        _ => None,
+    };
+    let raster = match (order, &nest.grid[..]) {
+        (Some(Order { rows, strip }), [.., outer, _]) => {
+            let by_last_group = names.fresh("by_last_group");
+            let arg = plan::Arg::DivideByLastGroup(counted(nest, schedule, *outer), rows);
+            params.push(Param { name: by_last_group.clone(), ty: ParamType::FastDiv, arg });
+            Some(Raster { rows, strip, by_last_group })
         }
         _ => None,
     };
@@ -70,7 +80,8 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
             .iter()
             .map(|axis| {
                 let block = schedule.blocks[axis.index()].unwrap_or(1);
-                GridAxis { axis: *axis, block, descending: descending(*axis), last_tile: None }
+                let by = divisor(nest, schedule, names, *axis);
+                GridAxis { axis: *axis, block, by, descending: descending(*axis), last_tile: None }
             })
             .collect(),
         raster,
@@ -157,6 +168,10 @@ fn all(nest: &Nest, schedule: &Schedule, names: &Names) -> Vec<Param> {
             push_divisor(&mut params, name, plan::Arg::DivideByBlocks(plan::GridAxis { dims, block }));
         }
     }
+    if let Some(axis) = schedule.cluster {
+        let arg = plan::Arg::DivideByBlocks(counted(nest, schedule, axis));
+        push_divisor(&mut params, clusters_name(names.axis(axis)), arg);
+    }
     params
 }
 
@@ -175,6 +190,30 @@ pub fn divisor_name(names: &[String], dims: &[usize]) -> String {
 /// `by_k_blocks`: division by the number of blocks along an axis.
 pub fn blocks_name(axis: &str) -> String {
     format!("by_{axis}_blocks")
+}
+
+/// `by_i_clusters`: the same where these come in clusters.
+fn clusters_name(axis: &str) -> String {
+    format!("by_{axis}_clusters")
+}
+
+/// What is counted along one of the grid's axes: blocks, or clusters of them.
+fn counted(nest: &Nest, schedule: &Schedule, axis: AxisId) -> plan::GridAxis {
+    let each = if schedule.cluster == Some(axis) { cluster::BLOCKS } else { 1 };
+    let block = each * schedule.blocks[axis.index()].unwrap_or(1);
+    plan::GridAxis { dims: extent_dims(&nest.axis(axis).extent), block }
+}
+
+/// Division by how many of these there are.
+fn divisor(nest: &Nest, schedule: &Schedule, names: &Names, axis: AxisId) -> Divisor {
+    if schedule.cluster == Some(axis) {
+        return Divisor::Param(clusters_name(names.axis(axis)));
+    }
+    match (nest.axis(axis).kind, known_extent(nest, axis)) {
+        (AxisKind::Each, Some(size)) => Divisor::Const(size),
+        (AxisKind::Each, None) => Divisor::Param(divisor_name(names.dims(), &extent_dims(&nest.axis(axis).extent))),
+        _ => Divisor::Param(blocks_name(names.axis(axis))),
+    }
 }
 
 pub fn extent_dims(extent: &Extent) -> Vec<usize> {
@@ -210,6 +249,11 @@ pub fn prune(nest: &Nest, program: &mut Program) {
     for axis in &nest.grid {
         used.extent(*axis);
     }
+    // The first axis' position is what is left when the others' are known.
+    used.names.extend(program.grid.iter().skip(1).filter_map(|grid| match &grid.by {
+        Divisor::Param(name) => Some(name.clone()),
+        Divisor::Const(_) => None,
+    }));
     used.stmts(&program.body);
     program.producer.iter().for_each(|producer| used.stmts(&producer.body));
     program.own.iter().flat_map(|own| &own.at).for_each(|at| used.text(at));
@@ -225,8 +269,10 @@ pub fn prune(nest: &Nest, program: &mut Program) {
         | plan::Arg::WindowMap(_)
         | plan::Arg::WindowCorner(..)
         | plan::Arg::KeptColumns
-        | plan::Arg::RowsTogether
+        | plan::Arg::DivideByLastGroup(..)
+        | plan::Arg::DivideByRowsTogether
         | plan::Arg::Parts
+        | plan::Arg::DivideByParts
         | plan::Arg::WholeTiles
         | plan::Arg::DivideByCutTiles
         | plan::Arg::Workspace
@@ -425,7 +471,7 @@ impl<'a> Used<'a> {
                 self.text(a);
                 self.text(b);
             }
-            IntText::Share { steps, part, parts } => {
+            IntText::Share { steps, part, parts, .. } => {
                 self.text(steps);
                 self.text(part);
                 self.text(parts);

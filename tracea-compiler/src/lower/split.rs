@@ -74,7 +74,8 @@ impl Lowering<'_> {
         let plain = |outer: &Loop| is_tiled(self.nest, outer.axis) && whole(outer);
         let cut = |outer: &Loop| may_be_cut && (self.brings_operands(outer) || plain(outer));
         let Some((outer, ways)) = find(self.nest).filter(|(outer, _)| cut(outer)) else { return };
-        let [parts, workspace, arrived] = ["parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
+        let [parts, by_all_parts, workspace, arrived] =
+            ["parts", "by_all_parts", "workspace", "arrived"].map(|name| self.names.fresh(name));
         let shares_operands = !self.facts.dots.is_empty();
         let whole = shares_operands.then(|| {
             let [count, by_cut, work] = ["whole_tiles", "by_cut_tiles", "work"].map(|name| self.names.fresh(name));
@@ -97,6 +98,7 @@ impl Lowering<'_> {
         };
         for (name, ty, arg) in [
             (&parts, ParamType::Int, plan::Arg::Parts),
+            (&by_all_parts, ParamType::FastDiv, plan::Arg::DivideByParts),
             (&workspace, ParamType::Workspace, plan::Arg::Workspace),
             (&arrived, ParamType::Counts, plan::Arg::Arrivals),
         ] {
@@ -107,6 +109,7 @@ impl Lowering<'_> {
             ways,
             part,
             parts,
+            by_all_parts,
             whole,
             parts_here,
             panels_here: self.names.fresh("panels_here"),
@@ -127,6 +130,7 @@ impl Lowering<'_> {
             steps: Box::new(steps.clone()),
             part: Box::new(part),
             parts: Box::new(IntText::name(&split.parts_here)),
+            by_all_parts: split.by_all_parts.clone(),
         };
         self.out.push(Stmt::Let { name: split.first.clone(), value: at(IntText::name(&split.part)) });
         let end = at(IntText::name(&split.part).plus(IntText::Const(1)));

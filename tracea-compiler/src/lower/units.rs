@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn longer_blocks_come_first() {
         let text = cuda(sums(quote!(K.until(i.end()))));
-        let place = "longest_first(block, B * H, i_blocks, rows_together);";
+        let place = "longest_first(block, B * H, by_i_blocks, by_rows_together);";
         assert_eq!(text.matches(place).count(), 2, "{text}");
         assert!(!cuda(sums(quote!(K.from(i.end())))).contains("longest_first"), "these get shorter");
     }

@@ -29,6 +29,8 @@ pub enum IntText {
         steps: Box<IntText>,
         part: Box<IntText>,
         parts: Box<IntText>,
+        /// A parameter that divides by how many parts there are, where there are several.
+        by_all_parts: String,
     },
     /// Rounded up.
     CeilDiv(Box<IntText>, u32),

@@ -177,12 +177,14 @@ pub enum ParamType {
 }
 
 /// In which order blocks of the grid's two innermost axes are visited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raster {
     /// Blocks along the outer axis, or clusters of them, that make a group.
     pub rows: u32,
     /// Columns of a group that are visited together, row by row.
     pub strip: u32,
+    /// A parameter that divides by how many rows the last group has.
+    pub by_last_group: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -190,6 +192,8 @@ pub struct GridAxis {
     pub axis: AxisId,
     /// Elements a block; 1 for `each`.
     pub block: u32,
+    /// How many blocks there are along the axis, or clusters of them.
+    pub by: Divisor,
     /// From the last block to the first.
     pub descending: bool,
     pub last_tile: Option<LastTile>,

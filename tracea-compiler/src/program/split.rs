@@ -12,6 +12,8 @@ pub struct Split {
     /// Names: which part this block has, of how many where its tile is one of those that are cut, and its first step.
     pub part: String,
     pub parts: String,
+    /// A parameter that divides by that.
+    pub by_all_parts: String,
     /// Where the first tiles may be whole: then neighbours are tiles of one part, which share operands. With none, neighbours are the
     /// parts of a tile, and all tiles are cut alike.
     pub whole: Option<WholeTiles>,

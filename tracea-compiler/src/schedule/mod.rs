@@ -5,7 +5,7 @@ pub mod choose;
 pub mod cluster;
 pub mod cost;
 pub mod layouts;
-mod raster;
+pub mod raster;
 pub mod room;
 pub mod spec;
 pub mod target;

@@ -4,7 +4,6 @@ use super::target::Pipeline;
 use super::{Schedule, cluster};
 use crate::lower::analysis::Facts;
 use crate::nest::{AxisId, AxisKind, Nest, Op, Value};
-use crate::program::Raster;
 
 /// About as many as the largest devices have.
 const MULTIPROCESSORS: u32 = 128;
@@ -61,11 +60,11 @@ impl Schedule {
     }
 
     /// The same for code, which counts clusters where there are some.
-    pub fn raster(&self, nest: &Nest, facts: &Facts) -> Option<Raster> {
+    pub fn order_of_code(&self, nest: &Nest, facts: &Facts) -> Option<Order> {
         let Order { rows, strip } = self.order(nest, facts)?;
         let [.., outer, _] = nest.grid[..] else { return None };
         let blocks = if self.cluster == Some(outer) { cluster::BLOCKS } else { 1 };
-        Some(Raster { rows: (rows / blocks).max(1), strip })
+        Some(Order { rows: (rows / blocks).max(1), strip })
     }
 }
 

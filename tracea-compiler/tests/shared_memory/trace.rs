@@ -367,7 +367,7 @@ impl<'a> Role<'a> {
             IntText::Min(a, b) => self.value(a).min(self.value(b)),
             IntText::Max(a, b) => self.value(a).max(self.value(b)),
             IntText::Less(a, b) => i64::from(self.value(a) < self.value(b)),
-            IntText::Share { steps, part, parts } => {
+            IntText::Share { steps, part, parts, .. } => {
                 let (steps, part) = pair(steps, part);
                 steps * part / self.value(parts)
             }

@@ -465,7 +465,7 @@ __global__ void __launch_bounds__(L::threads) transposed_panel_read_kernel(const
 
 // C (M x N) = A (M x K) · B (K x N), row-major: tiles of 128 x 256, K by 64.
 struct Gemm {
-    static constexpr int BM = 128, BN = 256, BK = 64, stages = 4, consumers = 256, producers = 128;
+    static constexpr int BM = 128, BN = 256, BK = 64, stages = 4, consumers = 256, producers = 128, rows_together = 8;
     template <class T>
     using TileA = PanelTile<T, BM, BK>;
     template <class T>
@@ -478,14 +478,15 @@ struct Gemm {
 
 // Everything but how a stage is filled; `arrivals` at a full barrier.
 template <class T, bool COPIED_BY_THREADS, class Fill>
-__device__ __forceinline__ void gemm(T* c, int m, int n, int k, int arrivals, unsigned char* shared, Fill fill) {
+__device__ __forceinline__ void gemm(T* c, int m, int n, int k, FastDiv by_cols, FastDiv by_last_group, int arrivals, unsigned char* shared, Fill fill) {
     using G = Gemm;
     using Acc = Mma16816<G::BM, G::BN, 8, 1>;
     T* const a_ring = reinterpret_cast<T*>(shared);
     T* const b_ring = reinterpret_cast<T*>(shared + G::stages * G::a_bytes);
     Barrier* const full = reinterpret_cast<Barrier*>(shared + G::stages * (G::a_bytes + G::b_bytes));
     Barrier* const empty = full + G::stages;
-    const BlockPosition block = grouped<8>(static_cast<int>(blockIdx.x), (m + G::BM - 1) / G::BM, (n + G::BN - 1) / G::BN);
+    const BlockPosition block = grouped<G::rows_together>(
+        static_cast<int>(blockIdx.x), (m + G::BM - 1) / G::BM, (n + G::BN - 1) / G::BN, by_cols, by_last_group);
     const int row0 = block.row * G::BM, col0 = block.col * G::BN, steps = (k + G::BK - 1) / G::BK;
     if (threadIdx.x == 0) {
         for (int s = 0; s < G::stages; ++s) {
@@ -523,10 +524,10 @@ __device__ __forceinline__ void gemm(T* c, int m, int n, int k, int arrivals, un
 
 template <class T>
 __global__ void __launch_bounds__(384, 1)
-gemm_copied_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int m, int n, int k) {
+gemm_copied_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ c, int m, int n, int k, FastDiv by_cols, FastDiv by_last_group) {
     using G = Gemm;
     extern __shared__ __align__(1024) unsigned char shared[];
-    gemm<T, true>(c, m, n, k, G::producers, shared,
+    gemm<T, true>(c, m, n, k, by_cols, by_last_group, G::producers, shared,
                   [&](int row0, int col0, int steps, T* a_ring, T* b_ring, Barrier* full, Barrier* empty) {
         int stage = 0, phase = 0;
 #pragma unroll 1
@@ -549,10 +550,10 @@ gemm_copied_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restri
 
 template <class T>
 __global__ void __launch_bounds__(384, 1)
-gemm_tma_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, T* __restrict__ c, int m, int n, int k) {
+gemm_tma_kernel(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b, T* __restrict__ c, int m, int n, int k, FastDiv by_cols, FastDiv by_last_group) {
     using G = Gemm;
     extern __shared__ __align__(1024) unsigned char shared[];
-    gemm<T, false>(c, m, n, k, 1, shared,
+    gemm<T, false>(c, m, n, k, by_cols, by_last_group, 1, shared,
                    [&](int row0, int col0, int steps, T* a_ring, T* b_ring, Barrier* full, Barrier* empty) {
         if (warp_index() != G::consumers / 32 || !elect_one()) return;
         int stage = 0, phase = 0;

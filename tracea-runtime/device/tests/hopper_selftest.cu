@@ -599,11 +599,12 @@ struct GemmProblem {
         b_map = tensor_map(static_cast<const T*>(b.pointer), {un, uk}, {un}, {64, Gemm::BK});
     }
     void run(bool tma) const {
-        const int blocks = (m + Gemm::BM - 1) / Gemm::BM * ((n + Gemm::BN - 1) / Gemm::BN);
+        const int rows = (m + Gemm::BM - 1) / Gemm::BM, cols = (n + Gemm::BN - 1) / Gemm::BN, blocks = rows * cols;
+        const FastDiv by_cols = divisor_of(cols), by_last = by_last_group(rows, Gemm::rows_together);
         if (tma) {
-            enqueue(gemm_tma_kernel<T>, dim3(blocks), 384, Gemm::shared_bytes, a_map, b_map, c.pointer, m, n, k);
+            enqueue(gemm_tma_kernel<T>, dim3(blocks), 384, Gemm::shared_bytes, a_map, b_map, c.pointer, m, n, k, by_cols, by_last);
         } else {
-            enqueue(gemm_copied_kernel<T>, dim3(blocks), 384, Gemm::shared_bytes, a.pointer, b.pointer, c.pointer, m, n, k);
+            enqueue(gemm_copied_kernel<T>, dim3(blocks), 384, Gemm::shared_bytes, a.pointer, b.pointer, c.pointer, m, n, k, by_cols, by_last);
         }
     }
 };

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tracea/fast_div.cuh"
 #include "tracea/types.cuh"
 
 using namespace tracea;
@@ -43,6 +44,15 @@ string number(double x) {
     std::snprintf(text, sizeof text, "%.4g", x);
     return text;
 }
+
+FastDiv divisor_of(unsigned d) {
+    unsigned shift = 0;
+    while ((1ull << shift) < d) ++shift;
+    return {d, static_cast<unsigned>(((1ull << 32) * ((1ull << shift) - d)) / d + 1), shift};
+}
+
+// Of so many rows by groups, the last group's.
+FastDiv by_last_group(int rows, int group) { return divisor_of(static_cast<unsigned>((rows - 1) % group + 1)); }
 
 // ---- device memory and launches
 

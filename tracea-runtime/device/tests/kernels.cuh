@@ -384,18 +384,18 @@ __global__ void pack_kernel(const float* x, T* out, float* back, int n) {
 }
 
 template <int GROUP, int STRIP>
-__global__ void grouped_kernel(int rows, int cols, int* row, int* col) {
+__global__ void grouped_kernel(int rows, int cols, FastDiv by_cols, FastDiv by_last_group, int* row, int* col) {
     const int n = rows * cols;
     for (int i = static_cast<int>(threadIdx.x + blockIdx.x * blockDim.x); i < n; i += static_cast<int>(blockDim.x * gridDim.x)) {
-        const BlockPosition at = grouped<GROUP, STRIP>(i, rows, cols);
+        const BlockPosition at = grouped<GROUP, STRIP>(i, rows, cols, by_cols, by_last_group);
         row[i] = at.row, col[i] = at.col;
     }
 }
 
-static __global__ void longest_first_kernel(int rows, int cols, int together, int* row, int* col) {
-    const int n = rows * cols;
+static __global__ void longest_first_kernel(int rows, FastDiv by_cols, FastDiv by_together, int* row, int* col) {
+    const int n = rows * static_cast<int>(by_cols.divisor);
     for (int i = static_cast<int>(threadIdx.x + blockIdx.x * blockDim.x); i < n; i += static_cast<int>(blockDim.x * gridDim.x)) {
-        const BlockPosition at = longest_first(i, rows, cols, together);
+        const BlockPosition at = longest_first(i, rows, by_cols, by_together);
         row[i] = at.row, col[i] = at.col;
     }
 }

@@ -852,12 +852,6 @@ void test_conversions() {
     check("bool to int", good);
 }
 
-FastDiv divisor_of(unsigned d) {
-    unsigned shift = 0;
-    while ((1ull << shift) < d) ++shift;
-    return {d, static_cast<unsigned>(((1ull << 32) * ((1ull << shift) - d)) / d + 1), shift};
-}
-
 void test_fast_div() {
     bool good = true;
     vector<int> x = {0, 1, 2, 3, 2147483647, 2147483646, 1073741824};
@@ -883,7 +877,7 @@ template <int GROUP, int STRIP>
 void test_grouped(int rows, int cols) {
     const size_t blocks = static_cast<size_t>(rows) * cols;
     Buffer<int> row(blocks), col(blocks);
-    launch(grouped_kernel<GROUP, STRIP>, 2, 256, 0, rows, cols, row.pointer, col.pointer);
+    launch(grouped_kernel<GROUP, STRIP>, 2, 256, 0, rows, cols, divisor_of(cols), by_last_group(rows, GROUP), row.pointer, col.pointer);
     const vector<int> r = row.read(), c = col.read();
     bool good = true;
     size_t i = 0;
@@ -909,7 +903,7 @@ void test_grouped() {
 void test_longest_first(int rows, int cols, int together) {
     const size_t blocks = static_cast<size_t>(rows) * cols;
     Buffer<int> row(blocks), col(blocks);
-    launch(longest_first_kernel, 2, 256, 0, rows, cols, together, row.pointer, col.pointer);
+    launch(longest_first_kernel, 2, 256, 0, rows, divisor_of(cols), divisor_of(together), row.pointer, col.pointer);
     const vector<int> r = row.read(), c = col.read();
     vector<int> visits(blocks);
     bool good = true;

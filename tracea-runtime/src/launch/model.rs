@@ -381,7 +381,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
     Cycles { working: latency.max(work).saturating_add(apart), joining: joining + weighing }
 }
 
-/// [`Arg::RowsTogether`]: as many as have blocks for so many times what runs at a time, so that the last of them are short; but no more than
+/// [`Arg::DivideByRowsTogether`]: as many as have blocks for so many times what runs at a time, so that the last of them are short; but no more than
 /// read in their loops what L2 holds beside all else. Measured on an H100: causal attention by heads of 256 over 8192 keys takes 835 µs by five
 /// rows together and 901 by one; over 16384, 1600 by two, 1640 by three, and 1860 by five, which read 84 MB.
 pub(super) fn rows_together(variant: &Variant, sizes: &Sizes, capacity: Capacity) -> u32 {

@@ -199,13 +199,18 @@ impl Parameters {
             },
             Arg::DivideByDims(dims) => self.put_fast_div(sizes.product(dims)),
             Arg::DivideByBlocks(axis) => self.put_fast_div(blocks(&axis, sizes)),
+            Arg::DivideByLastGroup(axis, rows) => {
+                let (blocks, rows) = (blocks(&axis, sizes), u64::from(rows.max(1)));
+                self.put_fast_div(blocks - blocks.div_ceil(rows).saturating_sub(1) * rows)
+            }
             Arg::Parts => self.put(&(cut.shares.parts as i32).to_ne_bytes(), 4),
+            Arg::DivideByParts => self.put_fast_div(cut.shares.parts.into()),
             Arg::WholeTiles => self.put(&(cut.shares.whole as i32).to_ne_bytes(), 4),
             Arg::DivideByCutTiles => self.put_fast_div(cut.shares.cut(tile_count(variant, sizes))),
             Arg::Arrivals => self.put(&cut.arrivals.to_ne_bytes(), 8),
             Arg::Taken => self.put(&cut.taken.to_ne_bytes(), 8),
             Arg::Workspace => self.put(&cut.workspace.to_ne_bytes(), 8),
-            Arg::RowsTogether => self.put(&(cut.rows_together as i32).to_ne_bytes(), 4),
+            Arg::DivideByRowsTogether => self.put_fast_div(cut.rows_together.into()),
             Arg::KeptColumns => {
                 let block = variant.kept.map_or(0, |kept| kept.columns.block);
                 let columns = kept_blocks(variant, sizes, cut.shares.parts) * block;
@@ -262,8 +267,8 @@ fn alignment(arg: &Arg) -> usize {
     match arg {
         Arg::Pointer(_) | Arg::Stride(..) => 8,
         Arg::Extent(_) | Arg::Scalar(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => 4,
-        Arg::WindowCorner(..) | Arg::RowsTogether | Arg::KeptColumns => 4,
-        Arg::Parts | Arg::WholeTiles | Arg::DivideByCutTiles => 4,
+        Arg::DivideByLastGroup(..) | Arg::DivideByRowsTogether | Arg::WindowCorner(..) | Arg::KeptColumns => 4,
+        Arg::Parts | Arg::DivideByParts | Arg::WholeTiles | Arg::DivideByCutTiles => 4,
         Arg::Workspace | Arg::Arrivals | Arg::Taken => 8,
         Arg::TensorMap { .. } | Arg::WindowMap(_) => 64,
     }
@@ -323,9 +328,13 @@ mod tests {
                 Arg::Stride(0, 0),
                 Arg::DivideByDims(&[0, 1]),
                 Arg::DivideByBlocks(GridAxis { dims: &[0], block: 2 }),
+                Arg::DivideByLastGroup(GridAxis { dims: &[1], block: 1 }, 2),
+                Arg::DivideByLastGroup(GridAxis { dims: &[1], block: 1 }, 5),
                 Arg::WholeTiles,
                 Arg::DivideByCutTiles,
                 Arg::Parts,
+                Arg::DivideByParts,
+                Arg::DivideByRowsTogether,
                 Arg::Scalar(0),
             ],
             ..Variant::of_source("k", "", 128)
@@ -334,7 +343,7 @@ mod tests {
         let mut parameters = Parameters::new();
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
         let windows = &windows;
-        let cut = Cut { shares: Shares { whole: 7, parts: 2 }, ..Cut::WHOLE };
+        let cut = Cut { shares: Shares { whole: 7, parts: 2 }, rows_together: 3, ..Cut::WHOLE };
         let maps = &EncodedMaps::of(0, 0.0);
         let given =
             Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, maps, cut };
@@ -350,10 +359,11 @@ mod tests {
             let FastDiv { divisor, multiplier, shift } = FastDiv::new(divisor);
             [divisor, multiplier, shift].map(u32::to_ne_bytes).concat()
         };
-        expected.extend([fast_div(15), fast_div(2)].concat());
+        expected.extend([fast_div(15), fast_div(2), fast_div(1), fast_div(5)].concat());
         expected.extend(7i32.to_ne_bytes());
         expected.extend(fast_div(2 * 5 - 7));
         expected.extend(2i32.to_ne_bytes());
+        expected.extend([fast_div(2), fast_div(3)].concat());
         expected.extend(1.5f32.to_ne_bytes());
         assert_eq!(cut.shares.units(2 * 5), 7 + (2 * 5 - 7) * 2);
         assert_eq!(parameters.bytes(), expected);

@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     pub maps: EncodedMaps,
     /// Whether blocks count the units of work that they take.
     pub counts: bool,
-    /// [`Arg::RowsTogether`].
+    /// [`Arg::DivideByRowsTogether`].
     pub rows_together: u32,
 }
 

@@ -129,7 +129,7 @@ fn pairs_take_neighbouring_tiles() {
         "const int rank = work.tile % CLUSTER;",
         "int block = work.tile / CLUSTER;",
         "const int i_clusters = (X + CLUSTER * BLOCK_I - 1) / (CLUSTER * BLOCK_I);",
-        "const BlockPosition at = grouped<4>(block, i_clusters, j_blocks);",
+        "const BlockPosition at = grouped<4>(block, i_clusters, j_blocks, by_j_blocks, by_last_group);",
         "const int i0 = tile_begin<BLOCK_I>(at.row * CLUSTER + rank, X, A_READY_BULK && (!CUT || (whole_tiles == 0 && parts <= 2)));",
         "const int j0 = tile_begin<BLOCK_J>(at.col, X, A_READY_BULK && (!CUT || (whole_tiles == 0 && parts <= 2)));",
     ] {
