@@ -39,7 +39,9 @@ template <int GROUP, int STRIP = 1>
 __device__ __forceinline__ BlockPosition grouped(int block, int rows, int cols, FastDiv by_cols, FastDiv by_last_group) {
     const int group = by_cols.div(block / GROUP), within = block - group * (GROUP * cols);
     const int height = min(rows - group * GROUP, GROUP);
-    const int strip = height == GROUP ? within / (GROUP * STRIP) : by_last_group.div(within / STRIP);
+    // In any case, and not only where it is asked for: around a branch the assembler spills what the accumulators leave.
+    const int of_last = by_last_group.div(within / STRIP);
+    const int strip = height == GROUP ? within / (GROUP * STRIP) : of_last;
     const int place = within - strip * (height * STRIP), first = strip * STRIP, width = min(cols - first, STRIP);
     const int row = row_of_strip<STRIP>(place, width);
     return {group * GROUP + row, first + place - row * width};
