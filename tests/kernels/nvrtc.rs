@@ -1,9 +1,9 @@
 //! Through NVRTC to machine code, without a GPU: every variant of every instance, for dense and misaligned tensors.
 //!
-//! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions
-//! that the plan promises, and products that follow each other at once. What another test all but covers is left for `--include-ignored`: the forms of a variant that is not its
-//! target's first, smaller tiles of a schedule otherwise the same, promises that another one kept, instances that differ from tested ones by
-//! functions or conversions, and, where there are variants for newer devices, all but the first for older ones.
+//! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions that the
+//! plan promises, and products that follow each other at once. What another test all but covers is left for `--include-ignored`: the forms of
+//! a variant that is not its target's first, smaller tiles of a schedule otherwise the same, promises that another one kept, instances that
+//! differ from tested ones by functions or conversions, and, where there are variants for newer devices, all but the first for older ones.
 
 use crate::case::{Placing, Setting, Subject};
 use libtest_mimic::{Completion, Failed, Trial};

@@ -489,7 +489,7 @@ impl<'a> Used<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{gemm, program};
+    use crate::testing::{cuda, gemm, program};
     use quote::quote;
 
     #[test]
@@ -508,5 +508,33 @@ mod tests {
             }
         });
         assert_eq!(heads.raster, None);
+    }
+
+    /// None is divided by a number that its code would have to work out.
+    #[test]
+    fn a_blocks_place_comes_by_divisors() {
+        let text = cuda(quote! {
+            #[schedule(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2, raster = 4)]
+            fn f<B: Dim, H: Dim, M: Dim, N: Dim, K: Dim>(
+                a: &Tensor<f16, (B, H, M, K)>, b: &Tensor<f16, (B, H, N, K)>, c: &mut Tensor<f16, (B, H, M, N)>,
+            ) {
+                tile!(for (n, h, i, j) in (each(B), each(H), M, N) {
+                    let mut acc = zeros::<f32>((i, j));
+                    tile!(for k in K { acc += dot(a[(n, h, i, k)], b[(n, h, j, k)].t()); });
+                    c[(n, h, i, j)] = acc.to();
+                });
+            }
+        });
+        for line in [
+            "const int matrix = by_i_blocks.div(by_j_blocks.div(block));",
+            "block -= matrix * (i_blocks * j_blocks);",
+            ">(block, i_blocks, j_blocks, by_j_blocks, by_last_group);",
+            "block = matrix;",
+            "const int h = by_H.rem(block);",
+            "block = by_H.div(block);",
+            "const int n = block;",
+        ] {
+            assert_eq!(text.matches(line).count(), 2, "{line} for each role in\n{text}");
+        }
     }
 }

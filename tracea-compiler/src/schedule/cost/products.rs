@@ -33,7 +33,7 @@ const OF_SHORTER_STEPS: u32 = 8;
 /// 4096 x 4096 23.9 and 23.3; by 144 to 176 columns, five steps, products that run on spare nothing.
 const DEEP_RING: u32 = 6;
 /// Between two steps of a pair of one warpgroup each, with such rings. Measured on an H200 by tiles of 64 x 128, single and in pairs: 384 x 2560 x 6144 takes
-/// 22.4 and 24.0 µs, 200 x 12288 x 4096 42.3 and 44.9, 120 x 8192 x 8192, whose weights single blocks read again, 40.1 and 36.8.
+/// 22.4 and 24.0 µs, 200 x 12288 x 4096 42.3 and 44.9, 120 x 8192 x 8192, whose weights single blocks read again, 41.8 and 36.8.
 const TURN_OF_A_SMALL_PAIR: u32 = 40;
 /// The same of warpgroups in turn, and from one's tile to the other's. Measured on an H200 by tiles of 128 x 192 and of 128 x 128, sums of f16: 4096 x 3840
 /// x 1280 takes 55.8 and 60.4 µs, 4096 x 4096 x 1024 52.9 and 49.7, 25216 x 1536 x 384 43.8 and 46.3, 2048 x 2048 x 256 9.6 and 8.7.

@@ -11,7 +11,7 @@ const MEMORY_BYTES: u64 = 19;
 /// times as large: one in so many of all bytes that they would find there. Measured on an H100 by 128 rows, two tiles of 64 x 128 one above
 /// the other, single and in pairs: weights of 28672 x 8192 (`nn`) take 216 and 162 µs, of 11008 x 8192 73.0 and 65.5, of 8192 x 8192 51.0 and 50.1; given
 /// the other way round 165 and 167, 75.4 and 73.3, 51.2 and 51.7. On an H200, whose L2 holds 60 MB, 96 rows and weights of 8192 x 8192 take 41.8 and 35.8 µs
-/// (`nn`), 120 rows 40.1 and 36.8, 200 rows by tiles of 104 x 128 43.2 and 42.3; 96 rows and weights of 7168 x 7168 31.3 and 29.3, 88 and 6144 x 6144 24.0 by both.
+/// (`nn`), 120 rows 41.8 and 36.8, 200 rows by tiles of 104 x 128 43.2 and 42.3; 96 rows and weights of 7168 x 7168 31.3 and 29.3, 88 and 6144 x 6144 24.0 by both.
 const TIMES_L2: (u64, u64) = (3, 2);
 const READ_AGAIN: u64 = 8;
 
