@@ -126,8 +126,6 @@ pub struct Variant {
     /// Which axis of the grid a cluster's blocks lie along, by its position, where they take neighbouring tiles and fetch for each other
     /// what these share. Where tiles along it make no whole clusters, the last blocks have none.
     pub paired: Option<usize>,
-    /// Axes of the grid, by position, whose last block begins where it ends with the axis.
-    pub overlapping: &'static [usize],
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
     /// Shared memory on top of that, as far as rows are long enough to need it.
@@ -186,7 +184,6 @@ impl Variant {
             awaits: false,
             cluster: 1,
             paired: None,
-            overlapping: &[],
             shared_bytes: 0,
             kept: None,
             split: None,

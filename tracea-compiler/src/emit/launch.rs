@@ -29,7 +29,6 @@ pub fn launch_plan(lowered: &Lowered, source: String) -> Variant {
         awaits: program.producer.is_some(),
         cluster: program.cluster.map_or(1, |cluster| cluster.blocks),
         paired: program.cluster.and_then(|cluster| program.grid.iter().position(|grid| grid.axis == cluster.axis)),
-        overlapping: (0..program.grid.len()).filter(|at| program.grid[*at].last_tile.is_some()).collect(),
         shared_bytes: program.shared_bytes,
         split: program.split.as_ref().map(|split| Split {
             part_bytes: 4 * split.floats,

@@ -195,7 +195,6 @@ fn variant(variant: &Variant) -> TokenStream {
     let split = option(variant.split.as_ref().map(split));
     let kept = option(variant.kept.as_ref().map(kept));
     let paired = option(variant.paired.map(number));
-    let overlapping = variant.overlapping.iter().copied().map(number);
     let longest = option(variant.longest.as_ref().map(grid_axis));
     let windows = variant.windows.iter().map(window);
     let columns = variant.columns.iter().map(|Columns { tensor, number: elements }| {
@@ -223,7 +222,6 @@ fn variant(variant: &Variant) -> TokenStream {
             awaits: #awaits,
             cluster: #cluster,
             paired: #paired,
-            overlapping: &[#(#overlapping),*],
             shared_bytes: #shared_bytes,
             kept: #kept,
             split: #split,

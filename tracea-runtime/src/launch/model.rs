@@ -59,8 +59,9 @@ const WINDOW_TENTHS: [(u32, u64); 3] = [(128, 10), (32, 20), (0, 23)];
 /// of 64 x 32, 192 x 768 x 3072 10.4 by 64 x 64 in three parts and 9.4 by whole ones of 64 x 32.
 const LEAVING: u64 = 500;
 const JOINING: u64 = 5000;
-/// The same where all blocks of a tile wait for each other, and the bytes that one of them then reads of its share in a cycle.
-const MEETING: u64 = 5500;
+/// The same where all blocks of a tile wait for each other, and the bytes that one of them then reads of its share in a cycle. Measured on an H200 by 196
+/// ways to cut 36 products: with what else is said here, 7000 cycles in the mean between the last step and the result.
+const MEETING: u64 = 3700;
 const DEALT_BYTES: u64 = 48;
 /// And what it waits for its share of a part at least, in cycles. Measured on an H200: 32 x 512 x 8192 (nn) takes 13.5 µs by tiles of 16 rows and 128
 /// columns, eight of 16 parts each, and 10.9 by as many of 64 x 64, which have twice as much to read.
@@ -90,15 +91,6 @@ const FASTER_BY_CHUNKS: u64 = 2;
 const FASTER_IN_REGISTERS: u64 = 5;
 /// The same of rows that a block takes in turn, from lines of memory, as a fraction: fitted to norms of 12289 to 50257 columns on an H200.
 const FASTER_BY_LINES: (u64, u64) = (16, 5);
-/// Cycles a step that a box's panel takes TMA longer of which rows lie beside the tensor, and so many more for each of them, as a fraction. One wave is as
-/// long as the last of its blocks takes: by tiles none of which overlaps another, on an H200, 192 x 6144 x 4096 takes 31.7 µs by
-/// tiles of 128 x 96, 0.42 µs a step, and whole tiles take 0.29; 896 x 1536 x 1536 takes 12.0 by 96 rows the other way round, of whose ten blocks one has 64 beside, and 12.2 by whole tiles;
-/// 300 x 5120 x 13824 100 by 132 whole tiles of 80 x 128 and 28 in four parts, 270 steps, 581 cycles each, and 300 x 4224 x 13824, which is 132 such tiles, 421.
-/// On an H100, 256 x 1024 x 4096 takes 11.3 µs by tiles of 64 x 32 and two panels a step, and 200 x 1024 x 4096 16.7.
-const BESIDE: u64 = 100;
-const ROW_BESIDE: (u64, u64) = (6, 5);
-/// Bytes of a panel's row.
-const PANEL: u64 = 128;
 /// Elements of a tile that threads store in a cycle, where TMA would write them to aligned rows; and how many times as long the last tile's way out
 /// takes where warpgroups take turns, of which one stores all of it, and the others' way is hidden. Measured on an H100: 1500³, rows of 3000 bytes,
 /// takes 26.4 µs by 128 x 144 in turn and 23.5 together, 3000 x 4001 x 2047 91.9 by 128 x 192 in turn and 96.6 together, four waves.
@@ -317,7 +309,7 @@ fn uncovered(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &
         return 0;
     }
     let each = tile_count(variant, sizes).div_ceil(u64::from(capacity.multiprocessors));
-    let latency = unit_of(variant, sizes, 1, Load { resident, tiles: each, beside: 0 }, alignments).latency;
+    let latency = unit_of(variant, sizes, 1, Load { resident, tiles: each }, alignments).latency;
     each.div_ceil(resident).saturating_mul(latency) / (resident * resident)
 }
 
@@ -351,9 +343,7 @@ fn cycles_of(variant: &Variant, sizes: &Sizes, capacity: Capacity, shares: Share
         |cycles: u64| if weighted { cycles.saturating_mul(BESIDE_WEIGHTS.0) / BESIDE_WEIGHTS.1 } else { cycles };
     for (units, parts) in [(whole, 1), (cut, parts)] {
         let each = units.div_ceil(multiprocessors);
-        // Where no multiprocessor has another one after those that it holds at a time, but for parts.
-        let beside = if each <= resident { beside(variant, sizes, shares) } else { 0 };
-        let load = Load { resident: resident.min(each), tiles: each, beside };
+        let load = Load { resident: resident.min(each), tiles: each };
         let unit = unit_of(variant, sizes, parts, load, alignments);
         latency = latency.saturating_add(each.div_ceil(resident).saturating_mul(slowed(unit.latency)));
         work = work.saturating_add(each.saturating_mul(slowed(unit.work)));
@@ -423,16 +413,15 @@ fn left_out(variant: &Variant, step: &StepCost, sizes: &Sizes) -> u64 {
     count(outer, sizes).saturating_mul(step.work.into()).saturating_mul(idle) / columns.max(1)
 }
 
-/// Of one multiprocessor: blocks that it holds at a time, tiles or parts in all, and cycles that a step takes longer for rows beside the tensors.
+/// Of one multiprocessor: blocks that it holds at a time, and tiles or parts in all.
 #[derive(Clone, Copy)]
 struct Load {
     resident: u64,
     tiles: u64,
-    beside: u64,
 }
 
 fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, load: Load, alignments: &Alignments) -> Unit {
-    let Load { resident, tiles, beside } = load;
+    let Load { resident, tiles } = load;
     // Loops are what is cut; what stands outside of them every part does.
     let growth = variant.cost.growing.map(|growing| growth(growing, sizes));
     let of_steps = |each: u64, over: &[GridAxis]| {
@@ -496,13 +485,6 @@ fn unit_of(variant: &Variant, sizes: &Sizes, parts: u64, load: Load, alignments:
         };
         arriving.saturating_add(of_steps(each, fetch.over))
     });
-    if let [fetch, ..] = variant.cost.fetches
-        && by_tma
-        && variant.windows.is_empty()
-    {
-        let beside = of_steps(beside, fetch.over);
-        (latency, work) = (latency.saturating_add(beside), work.saturating_add(beside / resident.max(1)));
-    }
     // Their way from memory, by rings.
     let coming = match shared_bytes(variant, sizes, parts as u32) {
         room @ 1.. if variant.persistent => variant.cost.fetches.iter().fold(once, |coming, fetch| {
@@ -527,25 +509,6 @@ fn growth(Growing { steps, along }: Growing, sizes: &Sizes) -> (u64, u64) {
         return (1, 2);
     }
     ((1..=rows).map(end).sum(), rows * all)
-}
-
-/// Cycles a step for operands' rows that lie beside the tensors: the last tile along an axis has them, where tiles do not overlap, as none does where
-/// some are cut and others are not, or where more than two parts each begin with their own.
-fn beside(variant: &Variant, sizes: &Sizes, shares: Shares) -> u64 {
-    let most_alike = if variant.split.is_some_and(|split| split.shares > 0) { 2 } else { u32::MAX };
-    let alike = shares.parts <= 1 || (shares.whole == 0 && shares.parts <= most_alike);
-    let rows: u64 = variant.grid.iter().map(|axis| u64::from(axis.block)).sum();
-    let bytes: u64 = variant.cost.fetches.iter().map(|fetch| u64::from(fetch.bytes)).sum();
-    let panels = bytes / (PANEL * rows).max(1);
-    let of = |(at, axis): (usize, &GridAxis)| {
-        let blocks = blocks(axis, sizes);
-        let beside = blocks.saturating_mul(axis.block.into()).saturating_sub(sizes.product(axis.dims));
-        if blocks <= 1 || beside == 0 || (alike && variant.overlapping.contains(&at)) {
-            return 0;
-        }
-        BESIDE + beside * ROW_BESIDE.0 / ROW_BESIDE.1
-    };
-    variant.grid.iter().enumerate().map(of).sum::<u64>().saturating_mul(panels)
 }
 
 /// What boxes bring that are no taller than the tensor.

@@ -25,7 +25,7 @@ static KERNEL: KernelDef = KernelDef {
 };
 
 /// A tile of a multiprocessor's own.
-const ONE: Load = Load { resident: 1, tiles: 1, beside: 0 };
+const ONE: Load = Load { resident: 1, tiles: 1 };
 
 const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 64 }];
 
@@ -293,32 +293,6 @@ fn large_parts_take_longer_to_join() {
     assert!(large.0 < small.0 && large.1 > small.1, "{large:?} {small:?}");
 }
 
-#[test]
-fn a_wave_waits_for_the_tile_that_lies_half_beside_its_tensor() {
-    const NARROW: Variant = Variant {
-        grid: &[GridAxis { dims: &[0], block: 128 }, GridAxis { dims: &[1], block: 96 }],
-        cost: Cost {
-            steps: &[StepCost { latency: 480, work: 384, over: STEPS }],
-            fetches: &[WIDE.cost.fetches[0], Fetch { bytes: 96 * 64 * 2, ..WIDE.cost.fetches[1] }],
-            ..WIDE.cost
-        },
-        ..WIDE
-    };
-    let layout = Layout::strided(&[6144, 4096], &[4096, 1]).unwrap();
-    let tensor = RawTensor::borrowing(Dtype::F16, layout, std::ptr::without_provenance_mut(0x1000), Device::cpu());
-    let mut all = Tensors::new();
-    [0; 2].iter().for_each(|_| all.push(&tensor));
-    let alignments = Alignments::of(&all);
-    let of = |rows, alone| {
-        let sizes = Sizes::of(&[rows, 6144, 4096]);
-        let beside = if alone { beside(&NARROW, &sizes, Shares::WHOLE) } else { 0 };
-        unit_of(&NARROW, &sizes, 1, Load { beside, ..ONE }, &alignments).latency
-    };
-    assert!(of(192, true) > of(256, true) * 6 / 5, "{} {}", of(192, true), of(256, true));
-    assert_eq!(of(192, false), of(256, false), "of many waves it is one block's in the last");
-    assert_eq!(of(96, true), of(128, true), "of one row of tiles none lies beside another");
-}
-
 /// Two tiles of 64 x 128, one above the other, walk the same weights.
 #[test]
 fn blocks_that_do_not_fetch_for_each_other_read_large_weights_again() {
@@ -342,47 +316,6 @@ fn blocks_that_do_not_fetch_for_each_other_read_large_weights_again() {
     assert!(longer([128, 8192, 4608]) <= 0, "75 MB, of which L2 holds what either block has yet to read");
     assert!(longer([128, 28672, 8192]) <= 0, "several waves, in which the pairs' tiles follow each other");
     assert!(longer([64, 8192, 28672]) <= 0, "one tile for all rows");
-}
-
-/// 200 rows are four tiles of 64, of which the last has 56 rows beside the tensor; 256 fill as many.
-#[test]
-fn a_row_beside_its_tensor_counts_by_panels_and_while_all_blocks_run_at_a_time() {
-    const TWO_PANELS: &[GridAxis] = &[GridAxis { dims: &[2], block: 128 }];
-    const fn fetch(tensor: usize, bytes: u32) -> Fetch {
-        Fetch { tensor, bytes, over: TWO_PANELS, ..WIDE.cost.fetches[0] }
-    }
-    const NARROW: Variant = Variant {
-        grid: &[GridAxis { dims: &[0], block: 64 }, GridAxis { dims: &[1], block: 32 }],
-        cost: Cost {
-            steps: &[StepCost { latency: 400, work: 350, over: TWO_PANELS }],
-            fetches: &[fetch(0, 64 * 256), fetch(1, 32 * 256)],
-            ..WIDE.cost
-        },
-        ..WIDE
-    };
-    let longer = |variant: &Variant, n: usize| {
-        let of = |m: usize| says(variant, [m, n, 4096], 0, false).cycles;
-        of(200) as i64 - of(256) as i64
-    };
-    let each = |panels: i64| (4096 / (64 * panels)) * panels * (BESIDE + 56 * ROW_BESIDE.0 / ROW_BESIDE.1) as i64;
-    assert!((longer(&NARROW, 1024) - each(2)).abs() < each(2) / 2, "{} {}", longer(&NARROW, 1024), each(2));
-    let two = Variant { shared_bytes: 96 << 10, cost: Cost { resident: 2, ..NARROW.cost }, ..NARROW };
-    assert!(longer(&two, 2048) > each(2) / 2, "256 blocks, two to a multiprocessor");
-    assert!(longer(&NARROW, 2048) <= 0, "two waves of as many");
-    let overlapping = Variant { overlapping: &[0, 1], ..NARROW };
-    assert!(longer(&overlapping, 1024) <= 0, "a last tile that begins where it ends with the tensor");
-    let beside = |shares| super::beside(&overlapping, &Sizes::of(&[200, 1024, 4096]), shares);
-    let dealt = Split { part_bytes: 8192, most_parts: 16, over: &[], some_whole: true, shares: 4, weighted: false };
-    let dealt = Variant { split: Some(dealt), ..overlapping };
-    let beside_dealt = |parts| super::beside(&dealt, &Sizes::of(&[200, 1024, 4096]), Shares { whole: 0, parts });
-    assert_eq!(beside(Shares { whole: 0, parts: 2 }), 0);
-    assert_eq!(beside(Shares { whole: 0, parts: 3 }), 0, "added up by the last, in their order");
-    assert_eq!(beside_dealt(2), 0);
-    assert!(beside_dealt(3) > 0, "of tiles whose parts each begin with their own");
-    let after_whole = |m| says(&dealt, [m, 1280, 16384], 0, false);
-    assert_eq!(after_whole(256).shares.whole, 132, "of 160");
-    assert!(after_whole(200).cycles > after_whole(256).cycles, "parts come after whole tiles that do not overlap");
-    assert_eq!(beside(Shares { whole: 96, parts: 2 }), 2 * (BESIDE + 67), "of tiles cut beside whole ones");
 }
 
 #[test]
