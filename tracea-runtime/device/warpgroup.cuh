@@ -52,6 +52,21 @@ __device__ __forceinline__ void pingpong_end_at(int turn) {
     if (warpgroup_index() == turn) pingpong_take<WARPGROUPS>();
 }
 
+// Of two warpgroups that share a tile, the second follows the first in the LAST steps of a loop: it waits until that one has asked for all its products.
+// A ring of STAGES slots keeps the first one from the end of another loop until the second has come here, unless loops are shorter: in these nobody waits.
+constexpr int follow_barrier = 8;
+
+template <int LAST, int STAGES>
+__device__ __forceinline__ int follows_from_of(int steps) {
+    static_assert(LAST > 0 && LAST < STAGES, "the slot of the product before the first of these steps is not free either");
+    return warpgroup_index() == 1 && steps >= STAGES ? steps - LAST : -1;
+}
+__device__ __forceinline__ void follow() { named_barrier_sync(follow_barrier, 256); }
+template <int STAGES>
+__device__ __forceinline__ void lead(int steps) {
+    if (warpgroup_index() == 0 && steps >= STAGES) named_barrier_arrive(follow_barrier, 256);
+}
+
 // True in one lane of the warp, all of whose lanes are here. PTX ISA, "elect.sync".
 __device__ __forceinline__ bool elect_one() {
     int elected;

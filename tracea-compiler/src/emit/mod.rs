@@ -269,6 +269,7 @@ impl<'a> Emitter<'a> {
                 self.bare_call(stmt).into_iter().for_each(|call| self.out.line(call))
             }
             Stmt::PingPong(step, warpgroups) => self.ping_pong(*step, *warpgroups),
+            Stmt::Stagger(step) => self.stagger(step),
             Stmt::Dot(dot) => self.dot(dot),
             Stmt::Fold { op, value, target, along } => {
                 let (op, value, target) = (reduce_name(*op), self.program.var(*value), self.program.var(*target));

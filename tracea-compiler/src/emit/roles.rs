@@ -3,8 +3,8 @@
 use super::int_text::sum;
 use super::{Emitter, tile_name};
 use crate::program::{
-    BulkCopy, BulkForm, Counter, IntText, OwnPanels, Param, ParamType, PingPong, Producer, Queue, RoleRegisters, Turn,
-    Units,
+    BulkCopy, BulkForm, Counter, IntText, OwnPanels, Param, ParamType, PingPong, Producer, Queue, RoleRegisters,
+    Stagger, Turn, Units,
 };
 use crate::schedule::WARPGROUP;
 
@@ -176,6 +176,16 @@ impl Emitter<'_> {
             self.out.line("const int own_turn = warpgroup_index();");
             self.out.line("int visited = 0;");
         }
+    }
+
+    pub(super) fn stagger(&mut self, step: &Stagger) {
+        self.out.line(match step {
+            Stagger::Begin { steps, last, stages } => {
+                format!("const int follows_from = follows_from_of<{last}, {stages}>({steps});")
+            }
+            Stagger::Follow => "if (step == follows_from) follow();".to_string(),
+            Stagger::Lead { steps, stages } => format!("lead<{stages}>({steps});"),
+        });
     }
 
     pub(super) fn leave_to_other(&mut self, counter: &str, by: &IntText) {

@@ -203,12 +203,18 @@ impl Lowering<'_> {
         id
     }
 
-    /// Smaller tiles, as panels, in the slots of a ring's buffer.
-    pub fn guest(&mut self, name: &str, dtype: Dtype, (rows, cols): (u32, u32), host: SharedId) -> SharedId {
+    /// Smaller tiles, as panels, in the slots of a ring's buffer, so many in each.
+    pub fn guests(
+        &mut self,
+        name: &str,
+        dtype: Dtype,
+        (rows, cols): (u32, u32),
+        (host, of_a_slot): (SharedId, u32),
+    ) -> SharedId {
         let Shared { stages, pitch, others, .. } = *self.program.shared(host);
-        let id = self.shared(name, dtype, rows, cols, stages);
+        let id = self.shared(name, dtype, rows, cols, stages * of_a_slot);
         let buffer = &mut self.program.shared[id.0 as usize];
-        (buffer.host, buffer.pitch, buffer.others) = (Some(host), pitch, others);
+        (buffer.host, buffer.pitch, buffer.others) = (Some(host), pitch / of_a_slot, others);
         (buffer.panels, buffer.fed) = (true, true);
         id
     }

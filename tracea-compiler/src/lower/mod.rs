@@ -78,6 +78,7 @@ mod single;
 pub mod skew;
 pub mod spans;
 mod split;
+mod staggered;
 mod streams;
 pub mod swapped;
 mod units;

@@ -373,6 +373,7 @@ impl<'a> Used<'a> {
                 | Stmt::AwaitEarly
                 | Stmt::FinishStores
                 | Stmt::PingPong(..)
+                | Stmt::Stagger(_)
                 | Stmt::Dot(_)
                 | Stmt::Reduce { .. }
                 | Stmt::Fold { .. }

@@ -217,7 +217,10 @@ impl Lowering<'_> {
         } else {
             let body = self.side_by_side(body);
             let body = self.beside_products(&body, &site).unwrap_or(body);
-            let (body, after) = self.overlapped(&body, &site, &steps).unwrap_or((body, Vec::new()));
+            let (body, after) = match self.overlapped(&body, &site, &steps) {
+                Some(overlapped) => self.staggered(&site, &steps, overlapped),
+                None => (body, Vec::new()),
+            };
             self.out.push(step_loop(steps, body));
             self.out.extend(after);
         }

@@ -31,7 +31,7 @@ pub use expr::{Expr, When};
 pub use int_text::{Divisor, IntText, TurnPart};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId, LayoutKind};
-pub use roles::{Alone, Counter, OwnId, OwnPanels, PingPong, Producer, Ring, RingId, RoleRegisters, Turn};
+pub use roles::{Alone, Counter, OwnId, OwnPanels, PingPong, Producer, Ring, RingId, RoleRegisters, Stagger, Turn};
 use shared::{Shared, SharedId};
 pub use split::{Deal, Left, Part, Rejoin, Relative, Split, WholeTiles};
 pub use stmt::{Along, Identity, PanelSide, Scope, Stmt, StoreWay};

@@ -2,7 +2,7 @@
 
 use super::{
     Access, AccessForm, AlikeIf, BulkCopy, BulkForm, Cluster, Domain, Kept, LastTile, Left, Operand, PanelSide,
-    Program, Scope, Stmt, StoreWay,
+    Program, Scope, Stagger, Stmt, StoreWay,
 };
 use std::fmt;
 
@@ -226,6 +226,11 @@ impl Program {
                 Stmt::AwaitEarly => write!(f, "await what came early")?,
                 Stmt::FinishStores => write!(f, "finish stores")?,
                 Stmt::PingPong(step, _) => write!(f, "ping-pong: {step:?}")?,
+                Stmt::Stagger(Stagger::Begin { last, .. }) => {
+                    write!(f, "the second warpgroup follows in {last} steps")?
+                }
+                Stmt::Stagger(Stagger::Follow) => write!(f, "follow")?,
+                Stmt::Stagger(Stagger::Lead { .. }) => write!(f, "lead")?,
                 Stmt::Dot(dot) => {
                     let sign = if dot.overwrite { "=" } else { "+=" };
                     let names: Vec<&str> = dot.targets().map(|target| self.var(target).name.as_str()).collect();

@@ -92,6 +92,17 @@ pub struct OwnPanels {
     pub row_at: usize,
 }
 
+/// What two warpgroups that share a tile do at the end of a loop of so many steps, by a ring of so many stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stagger {
+    /// Before it: the second one follows the first in its last steps.
+    Begin { steps: String, last: u32, stages: u32 },
+    /// Before a step: the second one waits, if these begin.
+    Follow,
+    /// After it: the first one has asked for all its products.
+    Lead { steps: String, stages: u32 },
+}
+
 /// What a warpgroup does with the token that goes round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PingPong {

@@ -4,7 +4,7 @@ use super::layout::LayoutId;
 use super::shared::SharedId;
 use super::{
     Access, BulkCopy, BulkStore, ConditionId, Copy, Deal, Dot, Expr, IntText, Kept, Left, OwnId, PingPong, Relative,
-    Turn, VarId,
+    Stagger, Turn, VarId,
 };
 use crate::nest::{AxisId, Int, Predicate, ReduceOp, TensorId};
 
@@ -229,6 +229,7 @@ pub enum Stmt {
     FinishStores,
     /// So many warpgroups issue products one after the other.
     PingPong(PingPong, u32),
+    Stagger(Stagger),
     Dot(Dot),
     Reduce {
         op: ReduceOp,

@@ -81,7 +81,7 @@ fn without_roles() -> Vec<Lowered> {
 }
 
 fn setting(size: i64) -> Setting {
-    Setting { size, by_tma: false, part: (0, 1), leaves: false }
+    Setting { size, by_tma: false, part: (0, 1), leaves: false, warpgroup: 0 }
 }
 
 #[test]

@@ -13,77 +13,105 @@ use tracea_compiler::schedule::target::SM_90A;
 #[derive(Default)]
 struct History {
     filled: i64,
-    awaited: i64,
-    released: i64,
+    /// By each consumer.
+    consumed: [Consumed; CONSUMERS],
     /// What the last filling brought.
     holds: Vec<SharedId>,
 }
 
-/// Between the two roles.
+/// Warpgroups of which one may be ahead.
+const CONSUMERS: usize = 2;
+
+/// What a consumer has done with a slot.
+#[derive(Clone, Copy, Default)]
+struct Consumed {
+    awaited: i64,
+    released: i64,
+}
+
+/// Between the roles.
 struct Play<'a> {
     slots: BTreeMap<Slot, History>,
-    /// Products under way, and what they read.
-    under_way: Vec<&'a [(Slot, SharedId)]>,
+    /// Consumers that there are.
+    consumers: usize,
+    /// Of each, products under way, and what they read.
+    under_way: [Vec<&'a [(Slot, SharedId)]>; CONSUMERS],
+    /// How often one has led, and another has followed.
+    led: usize,
+    followed: usize,
 }
 
 impl<'a> Play<'a> {
-    /// False where it is too early for the event.
-    fn happens(&mut self, event: &'a Event) -> Result<bool, String> {
+    /// False where it is too early for the event of a consumer, or of the producer.
+    fn happens(&mut self, event: &'a Event, consumer: Option<usize>) -> Result<bool, String> {
+        // What is filled by consumers passes by no other one.
+        let who = consumer.unwrap_or(0);
         match event {
-            Event::AwaitEmpty(slot, parity) => return Ok(is_over(self.slot(*slot).released, *parity)),
+            Event::AwaitEmpty(slot, parity) => return Ok(is_over(self.released(*slot), *parity)),
             Event::AwaitFull(slot, parity) => {
-                let history = self.slot(*slot);
+                let history = self.slots.entry(*slot).or_default();
                 if !is_over(history.filled, *parity) {
                     return Ok(false);
                 }
                 // Who has waited for a filling may do so again.
-                let again = history.awaited == history.filled && history.released < history.awaited;
-                history.awaited += i64::from(!again);
-                if history.filled != history.awaited {
-                    return Err(format!("takes filling {} for filling {}", history.filled, history.awaited));
+                let consumed = &mut history.consumed[who];
+                let again = consumed.awaited == history.filled && consumed.released < consumed.awaited;
+                consumed.awaited += i64::from(!again);
+                if history.filled != consumed.awaited {
+                    return Err(format!("takes filling {} for filling {}", history.filled, consumed.awaited));
                 }
             }
             Event::Fill(slot, buffers) => {
-                let history = self.slot(*slot);
-                if history.filled != history.released {
-                    return Err(format!("{} of {} fillings have been given back", history.released, history.filled));
+                let released = self.released(*slot);
+                let history = self.slots.entry(*slot).or_default();
+                if history.filled != released {
+                    return Err(format!("{released} of {} fillings have been given back", history.filled));
                 }
                 (history.filled, history.holds) = (history.filled + 1, buffers.clone());
             }
-            Event::Read(slot, buffer) => self.reads(*slot, *buffer)?,
+            Event::Read(slot, buffer) => self.reads(*slot, *buffer, who)?,
             Event::Issue(operands) => {
                 for (slot, buffer) in operands {
-                    self.reads(*slot, *buffer)?;
+                    self.reads(*slot, *buffer, who)?;
                 }
-                self.under_way.push(operands);
+                self.under_way[who].push(operands);
             }
             // What threads of one role do between them.
             Event::Copy(..) | Event::Commit | Event::Land(_) | Event::Write(_) | Event::Barrier | Event::Use(..) => {}
             Event::Settle(pending) => {
-                let over = self.under_way.len().saturating_sub(*pending as usize);
-                self.under_way.drain(..over);
+                let over = self.under_way[who].len().saturating_sub(*pending as usize);
+                self.under_way[who].drain(..over);
             }
             Event::Release(slot) => {
-                if self.under_way.iter().any(|operands| operands.iter().any(|(read, _)| read == slot)) {
+                if self.under_way[who].iter().any(|operands| operands.iter().any(|(read, _)| read == slot)) {
                     return Err("a product still reads it".into());
                 }
-                let history = self.slot(*slot);
-                history.released += 1;
-                if history.released != history.awaited {
-                    return Err(format!("filling {} was never waited for", history.released));
+                let consumed = &mut self.slots.entry(*slot).or_default().consumed[who];
+                consumed.released += 1;
+                if consumed.released != consumed.awaited {
+                    return Err(format!("filling {} was never waited for", consumed.released));
                 }
             }
+            Event::Lead if self.led > self.followed => {
+                return Err("leads a second time before the other one has followed".into());
+            }
+            Event::Lead => self.led += 1,
+            Event::Follow if self.led == self.followed => return Ok(false),
+            Event::Follow => self.followed += 1,
         }
         Ok(true)
     }
 
-    fn slot(&mut self, slot: Slot) -> &mut History {
-        self.slots.entry(slot).or_default()
+    /// How often all consumers have given the slot back.
+    fn released(&self, slot: Slot) -> i64 {
+        let consumed = self.slots.get(&slot).map(|history| &history.consumed[..self.consumers]);
+        consumed.and_then(|consumed| consumed.iter().map(|consumed| consumed.released).min()).unwrap_or(0)
     }
 
-    fn reads(&mut self, slot: Slot, buffer: SharedId) -> Result<(), String> {
-        let history = self.slot(slot);
-        match history.awaited == history.released + 1 && history.holds.contains(&buffer) {
+    fn reads(&mut self, slot: Slot, buffer: SharedId, who: usize) -> Result<(), String> {
+        let history = self.slots.entry(slot).or_default();
+        let Consumed { awaited, released } = history.consumed[who];
+        match awaited == released + 1 && history.holds.contains(&buffer) {
             true => Ok(()),
             false => Err(format!("{buffer:?} is not there")),
         }
@@ -95,33 +123,41 @@ fn is_over(phases: i64, parity: i64) -> bool {
     phases % 2 != parity
 }
 
-/// However much faster one role is than the other.
-fn play(roles: &[Vec<Event>; 2]) -> Result<(), String> {
-    [[usize::MAX, 1], [1, usize::MAX]].into_iter().try_for_each(|at_a_time| play_by_turns(roles, at_a_time))
+/// However much faster one role is than the others.
+fn play(roles: &[Vec<Event>]) -> Result<(), String> {
+    (0..roles.len()).try_for_each(|fast| play_by_turns(roles, fast))
 }
 
-/// Each role in turn, so many events at a time, or as many as it can.
-fn play_by_turns(roles: &[Vec<Event>; 2], at_a_time: [usize; 2]) -> Result<(), String> {
-    let mut play = Play { slots: BTreeMap::new(), under_way: Vec::new() };
-    let mut left = roles.each_ref().map(Vec::as_slice);
+/// Each role in turn, one event at a time, or as many as it can.
+fn play_by_turns(roles: &[Vec<Event>], fast: usize) -> Result<(), String> {
+    let (under_way, slots) = Default::default();
+    let mut play = Play { slots, consumers: roles.len() - 1, under_way, led: 0, followed: 0 };
+    let mut left: Vec<&[Event]> = roles.iter().map(Vec::as_slice).collect();
+    let lengths = |left: &[&[Event]]| left.iter().map(|events| events.len()).collect::<Vec<_>>();
     while left.iter().any(|events| !events.is_empty()) {
-        let before = left.map(<[Event]>::len);
-        for (events, most) in left.iter_mut().zip(at_a_time) {
-            let all = *events;
+        let before = lengths(&left);
+        for (role, events) in left.iter_mut().enumerate() {
+            let (all, most) = (*events, if role == fast { usize::MAX } else { 1 });
             for (event, after) in all.iter().zip(1..).take(most) {
-                if !play.happens(event).map_err(|why| format!("{event:?}: {why}"))? {
+                if !play.happens(event, role.checked_sub(1)).map_err(|why| format!("{event:?}: {why}"))? {
                     break;
                 }
                 *events = &all[after..];
             }
         }
-        if left.map(<[Event]>::len) == before {
-            return Err(format!("each waits for the other: {:?}", left.map(|events| events.first())));
+        if lengths(&left) == before {
+            let waiting: Vec<Option<&Event>> = left.iter().map(|events| events.first()).collect();
+            return Err(format!("each waits for another: {waiting:?}"));
         }
     }
-    let uneven = play.slots.iter().find(|(_, history)| history.filled != history.released);
-    uneven.map_or(Ok(()), |(slot, history)| {
-        Err(format!("{slot:?} was filled {} times and given back {} times", history.filled, history.released))
+    let slots: Vec<Slot> = play.slots.keys().copied().collect();
+    let uneven = slots.into_iter().find(|slot| play.slots[slot].filled != play.released(*slot));
+    uneven.map_or(Ok(()), |slot| {
+        Err(format!(
+            "{slot:?} was filled {} times and given back {} times",
+            play.slots[&slot].filled,
+            play.released(slot)
+        ))
     })
 }
 
@@ -132,7 +168,13 @@ fn settings(program: &Program) -> Vec<Setting> {
     let mut all = Vec::new();
     for size in [1, 5, 200, 450] {
         for by_tma in [false, true] {
-            all.extend(parts.iter().map(|(part, leaves)| Setting { size, by_tma, part: *part, leaves: *leaves }));
+            all.extend(parts.iter().map(|(part, leaves)| Setting {
+                size,
+                by_tma,
+                part: *part,
+                leaves: *leaves,
+                warpgroup: 0,
+            }));
         }
     }
     all
@@ -192,7 +234,7 @@ fn what_is_left_out_is_noticed() {
     let all = with_roles();
     // Of several rings, one's slots may be known to be empty by another one's.
     let product = all.iter().find(|lowered| lowered.program.rings.len() == 1).expect("a product");
-    let setting = Setting { size: 450, by_tma: true, part: (0, 1), leaves: false };
+    let setting = Setting { size: 450, by_tma: true, part: (0, 1), leaves: false, warpgroup: 0 };
     let roles = trace::of(&product.nest, &product.program, setting);
     assert_eq!(play(&roles), Ok(()));
     for (role, events) in roles.iter().enumerate() {

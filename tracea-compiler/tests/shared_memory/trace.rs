@@ -5,7 +5,7 @@ use tracea_compiler::nest::{AxisId, AxisKind, Dim, DimId, Extent, Int, IntOp, Ne
 use tracea_compiler::plan::Arg;
 use tracea_compiler::program::shared::SharedId;
 use tracea_compiler::program::{
-    Counter, Divisor, IntText, MathUnit, Operand, OwnId, Program, RingId, Scope, Stmt, Turn, TurnPart, Units,
+    Counter, Divisor, IntText, MathUnit, Operand, OwnId, Program, RingId, Scope, Stagger, Stmt, Turn, TurnPart, Units,
 };
 
 /// A stage of a ring.
@@ -39,6 +39,9 @@ pub enum Event {
     Barrier,
     /// A product reads what it takes to have come from these coordinates.
     Use(Stage, Vec<i64>),
+    /// The second warpgroup waits for the first, which says that it has asked for all of a loop's products.
+    Follow,
+    Lead,
 }
 
 /// A stage of a buffer that threads fill for themselves.
@@ -54,6 +57,8 @@ pub struct Setting {
     pub part: (i64, i64),
     /// Whether the block leaves its tiles to another one, where parts are put together.
     pub leaves: bool,
+    /// Which of the warpgroups that share tiles the consumers' events are.
+    pub warpgroup: usize,
 }
 
 /// Numbers that tensors hold, and what else comes with a launch.
@@ -69,13 +74,20 @@ pub fn of_all(nest: &Nest, program: &Program, setting: Setting) -> Vec<Event> {
     Role::run_alone(nest, program, setting, &BTreeMap::new(), &program.body)
 }
 
-/// Both roles' events: the producer's, and the consumers'.
-pub fn of(nest: &Nest, program: &Program, setting: Setting) -> [Vec<Event>; 2] {
+/// Roles' events: the producer's, and the consumers', or each warpgroup's where one goes ahead.
+pub fn of(nest: &Nest, program: &Program, setting: Setting) -> Vec<Vec<Event>> {
     let producer = program.producer.as_ref().expect("roles");
     let mut rings = BTreeMap::new();
     find_rings(&program.body, &mut rings);
     find_rings(&producer.body, &mut rings);
-    [&producer.body, &program.body].map(|body| Role::run_alone(nest, program, setting, &rings, body))
+    let warpgroups = if goes_ahead(&program.body) { 2 } else { 1 };
+    let consumers = (0..warpgroups).map(|warpgroup| (&program.body, Setting { warpgroup, ..setting }));
+    let roles = [(&producer.body, setting)].into_iter().chain(consumers);
+    roles.map(|(body, setting)| Role::run_alone(nest, program, setting, &rings, body)).collect()
+}
+
+fn goes_ahead(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| matches!(stmt, Stmt::Stagger(_)) || stmt.bodies().into_iter().any(goes_ahead))
 }
 
 /// By which ring each buffer is filled.
@@ -304,6 +316,19 @@ impl<'a> Role<'a> {
                 }
             }
             Stmt::DotWait { pending, .. } => self.events.push(Event::Settle(*pending)),
+            Stmt::Stagger(Stagger::Begin { steps, last, stages }) => {
+                let steps = self.names[steps];
+                let follows = self.setting.warpgroup == 1 && steps >= i64::from(*stages);
+                self.name("follows_from", if follows { steps - i64::from(*last) } else { -1 });
+            }
+            Stmt::Stagger(Stagger::Follow) if self.names["step"] == self.names["follows_from"] => {
+                self.events.push(Event::Follow);
+            }
+            Stmt::Stagger(Stagger::Lead { steps, stages })
+                if self.setting.warpgroup == 0 && self.names[steps] >= i64::from(*stages) =>
+            {
+                self.events.push(Event::Lead);
+            }
             _ => {}
         }
         Flow::Next
@@ -330,7 +355,11 @@ impl<'a> Role<'a> {
     /// A buffer that a ring fills, in its slot.
     fn read(&self, buffer: SharedId, slot: Option<&IntText>) -> Option<(Slot, SharedId)> {
         let ring = *self.rings.get(&buffer)?;
-        Some((Slot { ring, stage: slot.map_or(0, |slot| self.value(slot)) }, buffer))
+        // A slot may have several places for what is narrower.
+        let places = self.program.shared[buffer.0 as usize].stages
+            / self.program.rings.get(ring.0 as usize).map_or(1, |ring| ring.stages);
+        let stage = slot.map_or(0, |slot| self.value(slot)) / i64::from(places.max(1));
+        Some((Slot { ring, stage }, buffer))
     }
 
     /// Where the buffer's source lies now; nowhere for what threads write.

@@ -14,7 +14,8 @@
 //!                                            }
 //! ```
 //! The panels pass by the ring that fed the loop, as if it had some more steps: they take no room that a stage could have, and come
-//! while the last products run. Where TMA cannot fetch them, threads read them from global memory, a panel at a time too: either
+//! while the last products run. Of a store that takes one tile in, a slot has as many as its widest operand leaves room for, so that the others
+//! are the next tile's the sooner. Where TMA cannot fetch them, threads read them from global memory, a panel at a time too: either
 //! way one panel of registers lives beside the accumulators. Of a product the other way round, a panel has some of the tile's columns as its rows,
 //! as the result's have, and is turned as warps read it.
 //!
@@ -29,6 +30,7 @@ use super::stores::Panels;
 use crate::lower::Lowering;
 use crate::lower::analysis::{Use, inputs};
 use crate::lower::bulk::{Boxes, Clip};
+use crate::lower::loops::Resident;
 use crate::lower::rings::{Count, Group, SiteKey};
 use crate::lower::roles::Role;
 use crate::nest::{AxisId, Block, Int, Op, Stmt as NestStmt, TensorId, ValueId};
@@ -39,6 +41,7 @@ use crate::program::{
     Turn, VarId,
 };
 use crate::schedule::{ScheduleError, WARPGROUP};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// A store, and what waits for it: loads of whole tiles, and what is computed from them.
@@ -68,13 +71,15 @@ enum Way {
     Own(OwnId),
 }
 
-/// By the ring that fed the loop.
+/// By the ring that fed the loop: so many panels at each of its turns.
 #[derive(Clone, Debug)]
 struct Passage {
     condition: ConditionId,
     ring: RingId,
     count: Count,
-    copy: BulkCopy,
+    shared: SharedId,
+    /// Of a turn's panels, where `panel` is the first of them.
+    copies: Vec<BulkCopy>,
 }
 
 impl Fetch {
@@ -88,15 +93,43 @@ impl Fetch {
 
 impl Passage {
     fn turn(&self) -> Turn {
-        self.count.turn(self.ring, vec![self.copy.shared])
+        self.count.turn(self.ring, vec![self.shared])
     }
 
     /// One turn of the ring, where TMA fetches.
-    fn pass(&self, steps: impl IntoIterator<Item = Stmt>, otherwise: Vec<Stmt>) -> Stmt {
+    fn pass(&self, steps: impl IntoIterator<Item = Stmt>) -> Stmt {
+        let body = self.count.position().into_iter().chain(steps).chain([self.count.advance()]).collect();
+        Stmt::Where { condition: self.condition, body, otherwise: Vec::new() }
+    }
+
+    fn panels_of_a_turn(&self) -> u32 {
+        self.copies.len() as u32
+    }
+
+    /// The part that one panel has in a turn: the first one waits for all of them, the last one gives the slot back.
+    fn pass_panel(&self, target: VarId, side: PanelSide, otherwise: Stmt) -> Stmt {
+        let (turn, panels) = (self.turn(), self.panels_of_a_turn());
+        let of_turn = IntText::Rem(Box::new(IntText::name("panel")), panels);
+        let less = |a: IntText, b: IntText| IntText::Less(Box::new(a), Box::new(b));
+        let only = |condition: IntText, body: Vec<Stmt>| match panels {
+            1 => body,
+            _ => vec![Stmt::If { condition, body }],
+        };
+        let slot = place_in_slot(&self.count, panels, of_turn.clone());
         let mut body = self.count.position();
-        body.extend(steps);
-        body.push(self.count.advance());
-        Stmt::Where { condition: self.condition, body, otherwise }
+        body.extend(only(less(of_turn.clone(), IntText::Const(1)), vec![Stmt::WaitFull(turn.clone())]));
+        body.push(Stmt::ReadPanel { target, shared: self.shared, slot, side });
+        let last = less(IntText::Const(i64::from(panels) - 2), of_turn);
+        body.extend(only(last, vec![Stmt::Release(turn), self.count.advance()]));
+        Stmt::Where { condition: self.condition, body, otherwise: vec![otherwise] }
+    }
+}
+
+/// Of the places that slots have for panels.
+fn place_in_slot(count: &Count, panels: u32, place: IntText) -> IntText {
+    match panels {
+        1 => count.slot.clone(),
+        _ => count.slot.clone().times(panels).plus(place),
     }
 }
 
@@ -202,8 +235,10 @@ impl Lowering<'_> {
         let panels = panels.ok_or_else(no_panels)?;
         self.settle(&epilogue.values)?;
         let known = self.fetches.len();
+        let is_load = |id: &&ValueId| matches!(self.nest.value(**id).op, Op::Load { .. });
+        let alone = epilogue.values.iter().filter(is_load).count() == 1;
         for load in &epilogue.values {
-            if let Some(fetch) = self.fetch_by_panels(*load, epilogue, layout, &panels) {
+            if let Some(fetch) = self.fetch_by_panels(*load, epilogue, layout, &panels, alone) {
                 self.fetches.push(fetch);
             }
         }
@@ -247,13 +282,15 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// How a load's panels come by the ring of the last loop before, if its slots have room for them and TMA fetches boxes of them.
+    /// How a load's panels come by the ring of the last loop before, if its slots have room for them and TMA fetches boxes of them. `alone`: no others
+    /// come with them, so that a slot may have several.
     fn fetch_by_panels(
         &mut self,
         load: ValueId,
         epilogue: &Epilogue,
         layout: LayoutId,
         panels: &Panels,
+        alone: bool,
     ) -> Option<Fetch> {
         let Op::Load { tensor, index } = &self.nest.value(load).op else { return None };
         let (name, dtype) = (self.names.tensor(tensor.index()).to_string(), self.nest.tensor(*tensor).dtype);
@@ -281,34 +318,38 @@ impl Lowering<'_> {
         }
         let site =
             epilogue.loops.iter().find_map(|axis| self.sites.iter().find(|site| site.key == SiteKey::Loop(*axis)))?;
-        let (ring, count, bulk, host) = site.moving.iter().find_map(|group| {
+        let most = if alone { panels.count } else { 1 };
+        let (ring, count, bulk, (of_a_turn, host)) = site.moving.iter().find_map(|group| {
             let bulk = self.program.ring(group.ring).bulk?;
-            let host = self.host(group, rows * cols * dtype.bytes())?;
+            let host = self.host_of_several(group, rows * cols * dtype.bytes(), panels.count, most)?;
             Some((group.ring, group.count.clone(), bulk, host))
         })?;
         let premises = vec![Premise::Condition(bulk), Premise::Aligned(*tensor)];
         let condition = self.program.require(&format!("{}_BY_TMA", name.to_uppercase()), premises);
-        let shared = self.guest(&format!("{name}_panel"), dtype, (rows, cols), host);
-        let (map, mut at) = self.box_map(*tensor, boxes, (rows, cols.min(self.panel(*tensor))), Clip::default());
-        let along_panels = match panels.side {
-            PanelSide::Rows => at.last_mut()?,
-            PanelSide::Columns => at.get_mut(boxes.row_at())?,
+        let shared = self.guests(&format!("{name}_panel"), dtype, (rows, cols), (host, of_a_turn));
+        let (map, at) = self.box_map(*tensor, boxes, (rows, cols.min(self.panel(*tensor))), Clip::default());
+        let along = match panels.side {
+            PanelSide::Rows => at.len() - 1,
+            PanelSide::Columns => boxes.row_at(),
         };
-        let first = std::mem::replace(along_panels, IntText::Const(0));
-        *along_panels = first.plus(IntText::name("panel").times(panels.each));
-        let slot = Some(count.slot.clone());
-        let copy = BulkCopy {
-            shared,
-            slot,
-            tensor: *tensor,
-            map,
-            at,
-            form: BulkForm::Box,
-            part: None,
-            columns: None,
-            rows: None,
+        let first = at.get(along)?.clone().plus(IntText::name("panel").times(panels.each));
+        let copy = |place: u32| {
+            let mut at = at.clone();
+            at[along] = first.clone().plus(IntText::Const((place * panels.each).into()));
+            BulkCopy {
+                shared,
+                slot: Some(place_in_slot(&count, of_a_turn, IntText::Const(place.into()))),
+                tensor: *tensor,
+                map: map.clone(),
+                at,
+                form: BulkForm::Box,
+                part: None,
+                columns: None,
+                rows: None,
+            }
         };
-        Some(fetch(Way::Ring(Box::new(Passage { condition, ring, count, copy }))))
+        let copies = (0..of_a_turn).map(copy).collect();
+        Some(fetch(Way::Ring(Box::new(Passage { condition, ring, count, shared, copies }))))
     }
 
     /// Places for the tensor's panels, and barriers, for each warpgroup.
@@ -339,6 +380,29 @@ impl Lowering<'_> {
         }
     }
 
+    /// The group's buffer whose slots hold most panels of so many bytes at a time, of `most`, so that all `panels` come in whole turns; and how many.
+    fn host_of_several(&self, group: &Group, bytes: u32, panels: u32, most: u32) -> Option<(u32, SharedId)> {
+        // Where wgmma's and TMA's swizzle begins anew.
+        const WHOLE: u32 = 1024;
+        let hold = |operand: &Resident| {
+            let buffer = self.program.shared(operand.shared);
+            let fits = |of_a_turn: &u32| {
+                let apart = buffer.pitch / of_a_turn;
+                let several = buffer.others == 0 && buffer.pitch.is_multiple_of(of_a_turn * WHOLE);
+                panels.is_multiple_of(*of_a_turn)
+                    && apart >= bytes
+                    && buffer.tile_bytes() >= of_a_turn * bytes
+                    && (several || *of_a_turn == 1)
+            };
+            let of_a_turn = (1..=most).rev().find(fits)?;
+            Some((of_a_turn, buffer.tile_bytes(), operand.shared))
+        };
+        let hosts = group.operands.iter().filter_map(hold);
+        hosts
+            .max_by_key(|(of_a_turn, room, id)| (*of_a_turn, Reverse(*room), Reverse(*id)))
+            .map(|(of_a_turn, _, id)| (of_a_turn, id))
+    }
+
     /// The smallest of the group's buffers whose slots hold so many bytes.
     pub fn host(&self, group: &Group, bytes: u32) -> Option<SharedId> {
         let buffers =
@@ -349,13 +413,7 @@ impl Lowering<'_> {
     /// Reads the tile's panel into registers.
     pub fn read_panel(&mut self, fetch: &Fetch, target: VarId, otherwise: Stmt) {
         match &fetch.way {
-            Way::Ring(passage) => {
-                let turn = passage.turn();
-                let BulkCopy { shared, .. } = passage.copy;
-                let read = Stmt::ReadPanel { target, shared, slot: turn.slot.clone(), side: fetch.side };
-                let steps = [Stmt::WaitFull(turn.clone()), read, Stmt::Release(turn)];
-                self.out.push(passage.pass(steps, vec![otherwise]));
-            }
+            Way::Ring(passage) => self.out.push(passage.pass_panel(target, fetch.side, otherwise)),
             Way::Own(own) => {
                 let OwnPanels { shared, counter, .. } = self.program.own(*own);
                 let read = Stmt::ReadPanel { target, shared: *shared, slot: IntText::name(counter), side: fetch.side };
@@ -371,31 +429,23 @@ impl Lowering<'_> {
 
     /// Blocks that leave a tile to another one give back the slots in which its panels came.
     fn give_back_panels(&mut self, known: usize) {
-        let passes = self.fetches[known..].iter().filter_map(Fetch::passage).map(|passage| {
-            let turn = passage.turn();
-            passage.pass([Stmt::WaitFull(turn.clone()), Stmt::Release(turn)], Vec::new())
+        let passed = each_turn(&self.fetches[known..], |passage, turn| {
+            passage.pass([Stmt::WaitFull(turn.clone()), Stmt::Release(turn)])
         });
-        let body: Vec<Stmt> = passes.collect();
-        let panels = self.fetches[known..].first().map(|fetch| fetch.panels);
-        if let (Some(panels), Some(leaving)) = (panels, self.leaving()) {
-            leaving.push(each_panel(panels, body));
+        if let (Some(passed), Some(leaving)) = (passed, self.leaving()) {
+            leaving.push(passed);
         }
     }
 
     /// The producer's side: what the store takes in comes after the steps of the loop before it.
     pub fn fill_panels(&mut self, tensor: TensorId, value: ValueId) {
         self.lend_slots((tensor, value));
-        let fetches: Vec<Fetch> =
-            self.fetches.iter().filter(|fetch| fetch.stored == (tensor, value)).cloned().collect();
-        let passes = fetches.iter().filter_map(Fetch::passage).map(|passage| {
-            let turn = passage.turn();
-            let bulk = Stmt::Bulk { turn: turn.clone(), copies: vec![passage.copy.clone()], waits: false };
-            passage.pass([Stmt::Acquire(turn), bulk], Vec::new())
+        let fetches = self.fetches.iter().filter(|fetch| fetch.stored == (tensor, value));
+        let filled = each_turn(fetches, |passage, turn| {
+            let bulk = Stmt::Bulk { turn: turn.clone(), copies: passage.copies.clone(), waits: false };
+            passage.pass([Stmt::Acquire(turn), bulk])
         });
-        let body: Vec<Stmt> = passes.collect();
-        if let (Some(fetch), false) = (fetches.first(), body.is_empty()) {
-            self.out.push(each_panel(fetch.panels, body));
-        }
+        self.out.extend(filled);
     }
 }
 
@@ -413,15 +463,23 @@ pub fn fetch_first_panels(program: &mut Program) {
     }
 }
 
-fn each_panel(panels: u32, body: Vec<Stmt>) -> Stmt {
-    Stmt::For {
+/// What is done at each turn of the ring by which a store's panels come, `panel` being the first of them.
+fn each_turn<'f>(fetches: impl IntoIterator<Item = &'f Fetch>, of: impl Fn(&Passage, Turn) -> Stmt) -> Option<Stmt> {
+    let (mut body, mut panels) = (Vec::new(), None);
+    for fetch in fetches {
+        let Some(passage) = fetch.passage() else { continue };
+        body.push(of(passage, passage.turn()));
+        panels = panels.or(Some((fetch.panels, passage.panels_of_a_turn())));
+    }
+    let (all, of_a_turn) = panels?;
+    Some(Stmt::For {
         var: "panel".into(),
         from: IntText::Const(0),
-        until: IntText::Const(panels.into()),
-        step: IntText::Const(1),
+        until: IntText::Const(all.into()),
+        step: IntText::Const(of_a_turn.into()),
         unroll: false,
         body,
-    }
+    })
 }
 
 #[cfg(test)]

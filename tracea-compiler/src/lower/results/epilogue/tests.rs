@@ -71,7 +71,7 @@ fn a_residual_passes_by_the_ring() {
         let slot
         let phase
         acquire a_ready
-        fill a_ready by boxes of r
+        fill a_ready by boxes of r and boxes of r
         advance k_turn";
     assert_eq!(from(&program, true, "for panel"), expected.lines().map(str::trim).collect::<Vec<_>>());
     let expected = "for 4 panels
@@ -79,8 +79,10 @@ fn a_residual_passes_by_the_ring() {
         where R_BY_TMA
         let slot
         let phase
+        if
         wait full a_ready
         read r_tile <- r_panel
+        if
         fence
         barrier of the warp
         release a_ready
@@ -127,14 +129,42 @@ fn the_other_way_round_a_residual_passes_by_panels_that_are_turned_as_they_are_r
     assert!(!words.contains("read_transposed_panel") && words.contains("load_panel_elements"), "{words}");
 }
 
+/// Of 256 columns, a slot of the second operand holds two panels of 128 rows, of 192 one. Several tiles' panels pass one after the other.
+#[test]
+fn a_slot_has_as_many_panels_as_its_widest_operand_leaves_room_for() {
+    let of = |block: u32, end: TokenStream| {
+        let schedule = quote!(i = 128, j = #block, k = 64);
+        cuda(kernel(schedule, quote!(f16), quote!(c: &mut Tensor<f16, (M, N)>), end))
+    };
+    let one = || quote!(c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to(););
+    let two = quote!(c[(i, j)] = ((acc + r[(i, j)].to::<f32>()) * s[(i, j)].to::<f32>()).to(););
+    let expected = [
+        "for (int panel = 0; panel < 4; panel += 2) {",
+        "mbarrier_arrive_expect_tx(a_ready_full + slot, RPanelBuffer::bytes + RPanelBuffer::bytes);",
+        "tma_load(r_panel + (slot * 2) * 8192, r_map128, a_ready_full + slot, j0 + panel * 64, i0);",
+        "tma_load(r_panel + (slot * 2 + 1) * 8192, r_map128, a_ready_full + slot, j0 + panel * 64 + 64, i0);",
+        "if (panel % 2 < 1) {",
+        "read_panel<IJTile, RPanelBuffer>(r_tile, panel, r_panel + (slot * 2 + panel % 2) * 8192);",
+        "if (0 < panel % 2) {",
+    ];
+    let text = of(256, one());
+    for line in expected {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+    for text in [of(192, one()), of(256, two)] {
+        let read = "read_panel<IJTile, RPanelBuffer>(r_tile, panel, r_panel + slot * 8192);";
+        assert!(text.contains(read) && !text.contains("panel % 2 < 1"), "{text}");
+    }
+}
+
 #[test]
 fn panels_that_pass_take_no_room() {
     let plain = halves(quote!(c[(i, j)] = acc.to();));
     let residual = halves(quote!(c[(i, j)] = (acc + r[(i, j)].to::<f32>()).to();));
     assert_eq!(residual.shared_bytes, plain.shared_bytes);
     let find = |name: &str| residual.shared.iter().find(|shared| shared.name == name).expect("a buffer");
-    let (guest, host) = (find("r_panel"), find("a_ring"));
-    assert_eq!((guest.offset, guest.pitch, guest.stages), (host.offset, host.pitch, host.stages));
+    let (guest, host) = (find("r_panel"), find("b_ring"));
+    assert_eq!((guest.offset, 2 * guest.pitch, guest.stages), (host.offset, host.pitch, 2 * host.stages));
 }
 
 #[test]
