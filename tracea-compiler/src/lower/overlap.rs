@@ -9,7 +9,8 @@
 //!                                            wait for the last products; release their slot
 //! ```
 //! So a step's slot is held while the next step is multiplied, which a deep ring can spare, and which pays where nothing else keeps
-//! the tensor cores busy meanwhile: one warpgroup has them for itself, and blocks of a cluster wait for each other.
+//! the tensor cores busy meanwhile: one warpgroup has them for itself, if only for as long as another one is done, and blocks of a cluster wait
+//! for each other.
 
 use super::Lowering;
 use super::analysis::steps_are_alike;
@@ -32,7 +33,7 @@ impl Lowering<'_> {
                 _ => return None,
             }
         }
-        let holds = self.schedule.holds_slots_longer();
+        let holds = self.schedule.holds_slots_longer() || self.goes_ahead(body, site);
         if dots == 0 || (dots == 1 && !holds) {
             return None;
         }
