@@ -31,8 +31,12 @@ impl Lowering<'_> {
             Stmt::Dot(dot) => dot.targets().map(|target| self.columns_of(target)).sum(),
             _ => 0,
         });
-        let by_one_ring = matches!(&Count::of(&site.moving)[..], [count] if count.stages >= DEEP);
-        shared_by_two && by_one_ring && self.open.is_empty() && multiplied.sum::<u32>() >= WIDE
+        let own = Count::of(&site.moving);
+        let by_one_ring = matches!(&own[..], [count] if count.stages >= DEEP);
+        // Another ring's slots would let the first warpgroup come to the end of a second loop before the other one has followed in this.
+        let is_own = |before: &Site| before.moving.is_empty() || Count::of(&before.moving) == own;
+        let of_one_ring = by_one_ring && self.sites.iter().all(is_own);
+        shared_by_two && of_one_ring && self.open.is_empty() && multiplied.sum::<u32>() >= WIDE
     }
 
     /// The body of a loop of so many steps whose products run on, and what follows it.
