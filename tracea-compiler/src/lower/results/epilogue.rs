@@ -318,10 +318,10 @@ impl Lowering<'_> {
         }
         let site =
             epilogue.loops.iter().find_map(|axis| self.sites.iter().find(|site| site.key == SiteKey::Loop(*axis)))?;
-        let most = if alone { panels.count } else { 1 };
+        let together = if alone { panels.count } else { 1 };
         let (ring, count, bulk, (of_a_turn, host)) = site.moving.iter().find_map(|group| {
             let bulk = self.program.ring(group.ring).bulk?;
-            let host = self.host_of_several(group, rows * cols * dtype.bytes(), panels.count, most)?;
+            let host = self.host_of_several(group, rows * cols * dtype.bytes(), together)?;
             Some((group.ring, group.count.clone(), bulk, host))
         })?;
         let premises = vec![Premise::Condition(bulk), Premise::Aligned(*tensor)];
@@ -380,34 +380,28 @@ impl Lowering<'_> {
         }
     }
 
-    /// The group's buffer whose slots hold most panels of so many bytes at a time, of `most`, so that all `panels` come in whole turns; and how many.
-    fn host_of_several(&self, group: &Group, bytes: u32, panels: u32, most: u32) -> Option<(u32, SharedId)> {
+    /// The smallest of the group's buffers whose slots hold so many bytes.
+    pub fn host(&self, group: &Group, bytes: u32) -> Option<SharedId> {
+        self.host_of_several(group, bytes, 1).map(|(_, host)| host)
+    }
+
+    /// The smallest of the group's buffers whose slots hold most panels of so many bytes at a time, so that all of them come in whole turns; and how many.
+    fn host_of_several(&self, group: &Group, bytes: u32, panels: u32) -> Option<(u32, SharedId)> {
         // Where wgmma's and TMA's swizzle begins anew.
         const WHOLE: u32 = 1024;
         let hold = |operand: &Resident| {
             let buffer = self.program.shared(operand.shared);
+            let apart = |of_a_turn: u32| buffer.others == 0 && buffer.pitch.is_multiple_of(of_a_turn * WHOLE);
             let fits = |of_a_turn: &u32| {
-                let apart = buffer.pitch / of_a_turn;
-                let several = buffer.others == 0 && buffer.pitch.is_multiple_of(of_a_turn * WHOLE);
                 panels.is_multiple_of(*of_a_turn)
-                    && apart >= bytes
                     && buffer.tile_bytes() >= of_a_turn * bytes
-                    && (several || *of_a_turn == 1)
+                    && (*of_a_turn == 1 || apart(*of_a_turn))
             };
-            let of_a_turn = (1..=most).rev().find(fits)?;
-            Some((of_a_turn, buffer.tile_bytes(), operand.shared))
+            let of_a_turn = (1..=panels).rev().find(fits)?;
+            Some((of_a_turn, Reverse((buffer.tile_bytes(), operand.shared))))
         };
-        let hosts = group.operands.iter().filter_map(hold);
-        hosts
-            .max_by_key(|(of_a_turn, room, id)| (*of_a_turn, Reverse(*room), Reverse(*id)))
-            .map(|(of_a_turn, _, id)| (of_a_turn, id))
-    }
-
-    /// The smallest of the group's buffers whose slots hold so many bytes.
-    pub fn host(&self, group: &Group, bytes: u32) -> Option<SharedId> {
-        let buffers =
-            group.operands.iter().map(|operand| (self.program.shared(operand.shared).tile_bytes(), operand.shared));
-        buffers.filter(|(room, _)| *room >= bytes).min().map(|(_, id)| id)
+        let best = group.operands.iter().filter_map(hold).max();
+        best.map(|(of_a_turn, Reverse((_, host)))| (of_a_turn, host))
     }
 
     /// Reads the tile's panel into registers.
