@@ -325,6 +325,8 @@ impl Cost {
 pub struct Fetch {
     pub tensor: usize,
     pub bytes: u32,
+    /// Of them, those that lie side by side in memory.
+    pub row_bytes: u32,
     /// Blocks that fetch it for each other by TMA.
     pub blocks: u32,
     /// Bytes of an element, where each comes by itself; 0 where rows do.

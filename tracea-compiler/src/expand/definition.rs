@@ -269,7 +269,7 @@ fn cost(cost: &Cost) -> TokenStream {
     });
     let fetches = cost.fetches.iter().map(|fetch| {
         let (tensor, over) = (number(fetch.tensor), fetch.over.iter().map(grid_axis));
-        let (bytes, blocks, scattered) = (fetch.bytes, fetch.blocks, fetch.scattered);
+        let (bytes, row_bytes, blocks, scattered) = (fetch.bytes, fetch.row_bytes, fetch.blocks, fetch.scattered);
         let narrow = option(fetch.narrow.as_ref().map(grid_axis));
         let short = option(fetch.short.as_ref().map(|short| {
             let (axis, spared) = (grid_axis(&short.axis), short.spared);
@@ -277,8 +277,8 @@ fn cost(cost: &Cost) -> TokenStream {
         }));
         quote! {
             #plan::Fetch {
-                tensor: #tensor, bytes: #bytes, blocks: #blocks, scattered: #scattered, narrow: #narrow, short: #short,
-                over: &[#(#over),*],
+                tensor: #tensor, bytes: #bytes, row_bytes: #row_bytes, blocks: #blocks, scattered: #scattered, narrow: #narrow,
+                short: #short, over: &[#(#over),*],
             }
         }
     });

@@ -334,8 +334,16 @@ mod tests {
     fn elements_beyond_what_code_counts_are_not_taken_one_by_one() {
         const OVER: &[GridAxis] = &[GridAxis { dims: &[1, 2], block: 64 }];
         const STEPS: &[StepCost] = &[StepCost { latency: 1, work: 1, over: OVER }];
-        const SCATTERED: &[Fetch] =
-            &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: OVER }];
+        const SCATTERED: &[Fetch] = &[Fetch {
+            tensor: 0,
+            bytes: 1024,
+            row_bytes: 2,
+            blocks: 1,
+            scattered: 2,
+            narrow: None,
+            short: None,
+            over: OVER,
+        }];
         let counted = |fetches, sizes: [usize; 3]| {
             let cost = Cost { once: 0, ending: 0, alone: 0, resident: 1, steps: STEPS, fetches, growing: None };
             is_counted(&Variant { cost, ..Variant::of_source("product", "", 128) }, &Sizes::of(&sizes))

@@ -330,7 +330,16 @@ mod tests {
     }
 
     const fn fetch(tensor: usize) -> Fetch {
-        Fetch { tensor, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: &[] }
+        Fetch {
+            tensor,
+            bytes: 128 * 64 * 2,
+            row_bytes: 128,
+            blocks: 1,
+            scattered: 0,
+            narrow: None,
+            short: None,
+            over: &[],
+        }
     }
 
     const fn map(tensor: usize) -> Arg {

@@ -11,7 +11,7 @@ use super::skew::{Skews, are_ragged, has_room};
 use super::tensor_map::merges;
 use crate::cuda::{Gpu, MOST_TILES, PARTS_BYTES};
 use crate::plan::{Arg, Fetch, GridAxis, Growing, KernelDef, Precomputed, Split, StepCost, Variant};
-use memory::{BESIDE_THREADS, BESIDE_TMA, Moved, beside_memory, half_used};
+use memory::{Moved, beside_memory, half_used};
 
 /// Pieces, as large as rows are aligned, that a warpgroup's threads copy in a cycle: from 4 bytes on each by an instruction of its own, below by
 /// pairs. Measured with f16 rows aligned to 2 bytes on an H200: products of 8191³ at 52 (tn) and 72 TFLOP/s (nn), for which this says 76; a 3 × 3
@@ -249,16 +249,15 @@ pub(super) fn fetched(kernel: &KernelDef, variant: &Variant) -> impl Iterator<It
 
 /// In as many parts as serve it best, with operands of these alignments.
 fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignments, moved: Moved) -> Prediction {
-    let tenths = if variant.cost.fetches.is_empty() { BESIDE_THREADS } else { BESIDE_TMA };
     let half_used = half_used(variant, sizes, capacity, moved.once) + uncovered(variant, sizes, capacity, alignments);
     let again = memory::cycles(moved.again, capacity);
     let of = |shares: Shares| {
-        let memory = memory::cycles(moved.once.saturating_add(part_bytes(variant, sizes, shares)), capacity);
+        let memory = memory::cycles(moved.once.saturating_add(part_bytes(variant, sizes, shares)), capacity) + again;
         let Cycles { working, joining } = cycles_of(variant, sizes, capacity, shares, alignments);
         let cycles = match variant.cost.fetches {
-            [] => beside_memory(tenths, working.saturating_add(joining), memory, again),
+            [] => beside_memory(variant, working.saturating_add(joining), memory),
             // Parts are joined when the last operand has come.
-            _ => beside_memory(tenths, working, memory, again).saturating_add(joining),
+            _ => beside_memory(variant, working, memory).saturating_add(joining),
         };
         Prediction { cycles: cycles.saturating_add(half_used), shares, realigned_to: 0 }
     };

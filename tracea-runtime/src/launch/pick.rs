@@ -363,8 +363,16 @@ mod tests {
         assert_eq!(picked(&[(&COPYING, None)]), None);
         assert_eq!(picked(&[(&OLD, Some(10)), (&NEW, None)]), Some(0), "operands that newer code does not serve");
         static SCATTERED: Variant = {
-            const FETCHES: &[Fetch] =
-                &[Fetch { tensor: 0, bytes: 1024, blocks: 1, scattered: 2, narrow: None, short: None, over: &[] }];
+            const FETCHES: &[Fetch] = &[Fetch {
+                tensor: 0,
+                bytes: 1024,
+                row_bytes: 2,
+                blocks: 1,
+                scattered: 2,
+                narrow: None,
+                short: None,
+                over: &[],
+            }];
             let cost = Cost { once: 0, ending: 0, alone: 0, resident: 1, steps: &[], fetches: FETCHES, growing: None };
             Variant { cost, ..variant("sm_80", &[]) }
         };

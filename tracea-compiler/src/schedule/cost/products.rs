@@ -384,15 +384,17 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program, s
             fetched.push(op);
             let moves = |axis: &AxisId| index.iter().any(|int| mentions(int, *axis));
             let loops = dot.loops.iter().rposition(moves).map_or(0, |innermost| innermost + 1);
-            let bytes = block(rows) * block(dot.k) * nest.tensor(*tensor).dtype.bytes();
+            let element = nest.tensor(*tensor).dtype.bytes();
+            let bytes = block(rows) * block(dot.k) * element;
             let shared = schedule.cluster.is_some_and(|axis| cluster::is_shared(nest, *load, axis));
             let blocks = if shared { cluster::BLOCKS } else { 1 };
             let over = over(nest, schedule, &dot.loops[..loops]);
             let columns = if *major == Major::K { dot.k } else { rows };
             let scattered = match columns::are_contiguous(nest, *tensor, index, columns) {
                 true => 0,
-                false => nest.tensor(*tensor).dtype.bytes(),
+                false => element,
             };
+            let row_bytes = if scattered == 0 { block(columns) * element } else { element };
             let narrow = inner_sum(nest, facts, columns).filter(|_| scattered == 0);
             let panel = panel(nest.tensor(*tensor).dtype);
             let narrow = narrow.map(|dim| GridAxis { dims: vec![dim.index()], block: panel });
@@ -401,7 +403,7 @@ fn fetches(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program, s
             // What other operands take shows in a step all the same.
             let spared = if rows == dot.m { *spared } else { 0 };
             let short = short.map(|dim| plan::Short { axis: axis(dim), spared });
-            fetches.push(Fetch { tensor: tensor.index(), bytes, blocks, scattered, narrow, short, over });
+            fetches.push(Fetch { tensor: tensor.index(), bytes, row_bytes, blocks, scattered, narrow, short, over });
         }
     }
     fetches
@@ -432,6 +434,13 @@ mod tests {
         assert_eq!(fetches(gemm(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2))), tiles);
         let tiles = vec![(0, 64 * 32 * 2, vec![(2, 32)]), (1, 32 * 64 * 2, vec![(2, 32)])];
         assert_eq!(fetches(gemm(quote!(sm_80, i = 64, j = 64, k = 32, stages = 2, warps = (2, 2)))), tiles);
+    }
+
+    #[test]
+    fn what_lies_side_by_side_is_a_steps_share_of_a_row() {
+        let of = |schedule| cost(gemm(schedule)).fetches.iter().map(|fetch| fetch.row_bytes).collect::<Vec<_>>();
+        assert_eq!(of(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2)), [64 * 2, 256 * 2]);
+        assert_eq!(of(quote!(sm_90a, i = 64, j = 64, k = 128, stages = 4, consumers = 1)), [128 * 2, 64 * 2]);
     }
 
     #[test]

