@@ -2,7 +2,7 @@
 
 use super::Emitter;
 use crate::nest::{AxisId, AxisKind, Extent};
-use crate::program::{AlikeIf, Counter, Divisor, GridAxis, IntText, LastTile, Queue, Stmt, Units, WholeTiles};
+use crate::program::{AlikeIf, Counter, GridAxis, IntText, LastTile, Queue, Stmt, Units, WholeTiles};
 
 impl Emitter<'_> {
     pub(super) fn counters(&mut self) {
@@ -102,8 +102,8 @@ impl Emitter<'_> {
             self.out.line(format!("int block = {tile};"));
         }
         let mut axes: Vec<&GridAxis> = program.grid.iter().collect();
-        if let Some(raster) = &program.raster {
-            let (Some(inner), Some(outer)) = (axes.pop(), axes.pop()) else { return };
+        if let (Some(raster), [.., outer, inner]) = (&program.raster, &program.grid[..]) {
+            axes.truncate(axes.len().saturating_sub(2));
             let [rows, cols] = [outer.axis, inner.axis].map(|axis| {
                 let what = if self.is_clustered(axis) { "clusters" } else { "blocks" };
                 let name = format!("{}_{what}", self.axis_name(axis));
@@ -120,7 +120,7 @@ impl Emitter<'_> {
                 1 => raster.rows.to_string(),
                 strip => format!("{}, {strip}", raster.rows),
             };
-            let (Divisor::Param(by_cols), by_last) = (&inner.by, &raster.by_last_group) else { return };
+            let (by_cols, by_last) = (&raster.by_cols, &raster.by_last_group);
             self.out.line(format!(
                 "const BlockPosition at = grouped<{order}>(block, {rows}, {cols}, {by_cols}, {by_last});"
             ));
@@ -132,10 +132,10 @@ impl Emitter<'_> {
         }
         if let (Some(together), Some(last)) = (&program.together, axes.last().copied()) {
             axes.pop();
-            let Divisor::Param(by_cols) = &last.by else { return };
+            let (by_cols, by_rows) = (&together.by_cols, &together.by_rows);
             let rows: Vec<String> = axes.iter().map(|grid| parenthesised(&self.count(grid.axis))).collect();
             let rows = rows.join(" * ");
-            self.out.line(format!("const BlockPosition at = longest_first(block, {rows}, {by_cols}, {together});"));
+            self.out.line(format!("const BlockPosition at = longest_first(block, {rows}, {by_cols}, {by_rows});"));
             self.out.line("block = at.row;");
             self.first_coordinate(last.axis, "at.col");
         }

@@ -7,7 +7,8 @@ use crate::identifier;
 use crate::nest::{AxisId, AxisKind, Dtype, Extent, Int, Nest, Predicate, Tensor, TensorId};
 use crate::plan;
 use crate::program::{
-    self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Raster, Stmt, Units,
+    self, Access, BulkForm, Cluster, Divisor, Expr, GridAxis, IntText, Param, ParamType, Program, Raster, Stmt,
+    Together, Units,
 };
 use crate::schedule::raster::Order;
 use crate::schedule::{Schedule, cluster, known_extent};
@@ -23,20 +24,25 @@ pub fn start(nest: &Nest, facts: &Facts, schedule: &Schedule, domains: &Domains,
     let order = schedule.order_of_code(nest, facts);
     let descending = |axis: AxisId| order.is_none() && longer_along(&nest.body, axis).is_some();
     let mut params = all(nest, schedule, names);
-    let together = match nest.grid[..] {
-        [_, .., last] if descending(last) => {
-            let name = names.fresh("by_rows_together");
-            params.push(Param { name: name.clone(), ty: ParamType::FastDiv, arg: plan::Arg::DivideByRowsTogether });
-            Some(name)
+    let by_cols = match nest.grid[..] {
+        [_, .., last] => Some(divisor(nest, schedule, names, last)),
+        _ => None,
+    };
+    let together = match (&by_cols, nest.grid.last()) {
+        (Some(Divisor::Param(by_cols)), Some(last)) if descending(*last) => {
+            let (by_cols, by_rows) = (by_cols.clone(), names.fresh("by_rows_together"));
+            params.push(Param { name: by_rows.clone(), ty: ParamType::FastDiv, arg: plan::Arg::DivideByRowsTogether });
+            Some(Together { by_cols, by_rows })
         }
         _ => None,
     };
-    let raster = match (order, &nest.grid[..]) {
-        (Some(Order { rows, strip }), [.., outer, _]) => {
+    let raster = match (order, &by_cols, &nest.grid[..]) {
+        (Some(Order { rows, strip }), Some(Divisor::Param(by_cols)), [.., outer, _]) => {
+            let by_cols = by_cols.clone();
             let by_last_group = names.fresh("by_last_group");
             let arg = plan::Arg::DivideByLastGroup(counted(nest, schedule, *outer), rows);
             params.push(Param { name: by_last_group.clone(), ty: ParamType::FastDiv, arg });
-            Some(Raster { rows, strip, by_last_group })
+            Some(Raster { rows, strip, by_cols, by_last_group })
         }
         _ => None,
     };

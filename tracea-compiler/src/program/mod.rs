@@ -91,9 +91,8 @@ pub struct Program {
     pub grid: Vec<GridAxis>,
     /// Where blocks of the grid's two innermost axes are visited in groups.
     pub raster: Option<Raster>,
-    /// Where blocks take longer and longer along the last axis: the parameter that says how many of the last ones along the others are visited
-    /// together, the longest first.
-    pub together: Option<String>,
+    /// Where blocks take longer and longer along the last axis.
+    pub together: Option<Together>,
     pub cluster: Option<Cluster>,
     pub layouts: Vec<Layout>,
     pub shared: Vec<Shared>,
@@ -183,8 +182,17 @@ pub struct Raster {
     pub rows: u32,
     /// Columns of a group that are visited together, row by row.
     pub strip: u32,
-    /// A parameter that divides by how many rows the last group has.
+    /// Parameters that divide by how many blocks there are along the inner axis, and by how many rows the last group has.
+    pub by_cols: String,
     pub by_last_group: String,
+}
+
+/// Blocks of several rows that are visited together, the longest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Together {
+    /// Parameters that divide by how many blocks there are along the last axis, and by how many rows are visited together.
+    pub by_cols: String,
+    pub by_rows: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
