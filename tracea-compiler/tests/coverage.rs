@@ -34,6 +34,7 @@ fn every_kernel_is_lowered_for_every_target_that_serves_it() {
         let Variant { source, entry, args, threads, .. } = &variant;
         assert!(source.contains(&format!(" {entry}(")), "{entry}");
         assert!(threads.is_multiple_of(32) && *threads <= 1024, "{entry}: {threads} threads");
+        assert!(!source.contains("#error"), "{entry}: a statement that nothing says how to write");
         assert_eq!(parameters(source, entry), args.len(), "{entry}");
         assert_eq!(source.matches('{').count(), source.matches('}').count(), "{entry}");
     }

@@ -128,8 +128,10 @@ impl Emitter<'_> {
                 });
             }
         };
-        let AccessForm::Contiguous { cols, .. } = source.form else { return };
-        let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else { return };
+        let AccessForm::Contiguous { cols, .. } = source.form else { return self.unwritten("load_kept") };
+        let (Some(rows), Some(tile)) = (&self.program.kept, self.program.kept(id)) else {
+            return self.unwritten("load_kept");
+        };
         let at = self.kept_column(&self.start(cols));
         let block = self.kept_block(tile, &at);
         if surely {
@@ -148,7 +150,7 @@ impl Emitter<'_> {
 
     /// What is read once may have the ends of its rows elsewhere.
     fn load_from_kept(&mut self, target: VarId, source: &Access, layout: LayoutId, block: &str, once: Option<&str>) {
-        let AccessForm::Contiguous { rows, cols } = source.form else { return };
+        let AccessForm::Contiguous { rows, cols } = source.form else { return self.unwritten("load_from_kept") };
         let (layout, x) = (&self.program.layout(layout).name, &self.program.var(target).name);
         if self.is_skewed(cols) {
             return self.out.line(format!("load_kept_skewed<{layout}>({x}, {block}, {});", self.span(cols)));
@@ -180,7 +182,7 @@ impl Emitter<'_> {
             Kept::Held { .. } => return,
             Kept::Early { shared, layout } => return self.fetch_early(source, *shared, *layout),
         };
-        let AccessForm::Contiguous { rows, cols } = source.form else { return };
+        let AccessForm::Contiguous { rows, cols } = source.form else { return self.unwritten("keep") };
         if self.keep_skewed(layout, &block, source) {
             return;
         }

@@ -6,7 +6,7 @@ use crate::program::{Domain, Dot, IntText, Major, MathUnit, Operand};
 
 impl Emitter<'_> {
     pub(super) fn dot(&mut self, dot: &Dot) {
-        let Domain::Tile(layout) = self.program.var(dot.target).domain else { return };
+        let Domain::Tile(layout) = self.program.var(dot.target).domain else { return self.unwritten("dot") };
         let layout = &self.program.layout(layout).name;
         let function = match (dot.unit, &dot.beside) {
             (MathUnit::Mma, _) => "dot",

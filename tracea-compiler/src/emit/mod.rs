@@ -141,7 +141,7 @@ impl<'a> Emitter<'a> {
             }
             Stmt::Pack { value, operand } => {
                 let (value, packed) = (self.program.var(*value), self.program.var(*operand));
-                let Domain::Tile(layout) = value.domain else { return };
+                let Domain::Tile(layout) = value.domain else { return self.unwritten("pack") };
                 let (ty, layout) = (packed.ty.cuda(), &self.program.layout(layout).name);
                 let kind = self.packed_type(*operand);
                 self.out.line(format!("{} = {kind}(RegisterA<{ty}, {layout}>{{{}}});", packed.name, value.name));
@@ -273,7 +273,7 @@ impl<'a> Emitter<'a> {
             Stmt::Dot(dot) => self.dot(dot),
             Stmt::Fold { op, value, target, along } => {
                 let (op, value, target) = (reduce_name(*op), self.program.var(*value), self.program.var(*target));
-                let Domain::Tile(layout) = value.domain else { return };
+                let Domain::Tile(layout) = value.domain else { return self.unwritten("fold") };
                 let (side, layout) = (side(*along), &self.program.layout(layout).name);
                 let slots = self.slots_meant();
                 self.out.line(format!("fold_{side}<{op}, {layout}>({}, {}{slots});", value.name, target.name));
@@ -286,7 +286,9 @@ impl<'a> Emitter<'a> {
             }
             Stmt::Spread { op, target, along } => {
                 let (op, target) = (reduce_name(*op), self.program.var(*target));
-                let (Domain::Rows(layout) | Domain::Cols(layout)) = target.domain else { return };
+                let (Domain::Rows(layout) | Domain::Cols(layout)) = target.domain else {
+                    return self.unwritten("spread");
+                };
                 let (side, layout, scratch) =
                     (side(*along), &self.program.layout(layout).name, self.scratch(target.ty));
                 self.out.line(format!("spread_{side}<{op}, {layout}>({}, {scratch});", target.name));
@@ -345,7 +347,7 @@ impl<'a> Emitter<'a> {
             }
             Stmt::Stage { value, shared } => {
                 let value = self.program.var(*value);
-                let Domain::Tile(layout) = value.domain else { return };
+                let Domain::Tile(layout) = value.domain else { return self.unwritten("stage") };
                 let shared = self.program.shared(*shared);
                 let layout = &self.program.layout(layout).name;
                 self.out.line(format!(
@@ -404,6 +406,11 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// What lowering never asks for. Such code does not compile, where it would compute something else without the statement.
+    fn unwritten(&mut self, what: &str) {
+        self.out.line(format!("#error \"nothing says how to write this: {what}\""));
+    }
+
     fn guarded(&mut self, head: String, body: &[Stmt]) {
         match body {
             [only] => match self.bare_call(only) {
@@ -416,7 +423,7 @@ impl<'a> Emitter<'a> {
 
     fn mask_edge(&mut self, target: VarId, axis: AxisId, identity: Identity, rows: Option<TensorId>) {
         let var = self.program.var(target);
-        let Some(slots) = self.slots(var.domain) else { return };
+        let Some(slots) = self.slots(var.domain) else { return self.unwritten("mask_edge") };
         let value = match (identity, var.ty) {
             (Identity::Zero, ty) => format!("{}{{}}", ty.cuda()),
             (Identity::NegInfinity, Scalar::Int) => "Max::identity<int>()".into(),

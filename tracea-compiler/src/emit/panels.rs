@@ -30,7 +30,7 @@ impl Emitter<'_> {
 
     pub(super) fn read_panel(&mut self, target: VarId, shared: SharedId, slot: &IntText, side: PanelSide) {
         let (target, shared) = (self.program.var(target), self.program.shared(shared));
-        let Domain::Tile(layout) = target.domain else { return };
+        let Domain::Tile(layout) = target.domain else { return self.unwritten("read_panel") };
         let (layout, buffer) = (&self.program.layout(layout).name, tile_name(&shared.name));
         let from = match shared.private {
             true => {
@@ -87,7 +87,7 @@ impl Emitter<'_> {
 
     pub(super) fn read_tile(&mut self, target: VarId, shared: SharedId, slot: &IntText) {
         let (target, shared) = (self.program.var(target), self.program.shared(shared));
-        let Domain::Tile(layout) = target.domain else { return };
+        let Domain::Tile(layout) = target.domain else { return self.unwritten("read_tile") };
         let (layout, buffer) = (&self.program.layout(layout).name, tile_name(&shared.name));
         let from = self.slot(&shared.name, Some(slot), shared);
         self.out.line(format!("read_tile<{layout}, {buffer}>({}, {from});", target.name));
@@ -95,7 +95,7 @@ impl Emitter<'_> {
 
     pub(super) fn write_panel(&mut self, value: VarId, staging: SharedId, side: PanelSide) {
         let value = self.program.var(value);
-        let Domain::Tile(layout) = value.domain else { return };
+        let Domain::Tile(layout) = value.domain else { return self.unwritten("write_panel") };
         let (layout, place) = (&self.program.layout(layout).name, self.place_of_panel(staging));
         let buffer = tile_name(&self.program.shared(staging).name);
         let function = match side {
@@ -152,7 +152,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn store_panel(&mut self, staging: SharedId, target: &Access, side: PanelSide, at_a_time: u32) {
-        let AccessForm::Contiguous { rows, cols } = target.form else { return };
+        let AccessForm::Contiguous { rows, cols } = target.form else { return self.unwritten("store_panel") };
         let (shared, places) = (self.program.shared(staging), self.places(staging));
         let (buffer, align, begin) = (tile_name(&shared.name), self.align(target), self.places_begin(staging));
         let head = match side {
@@ -161,7 +161,9 @@ impl Emitter<'_> {
                 format!("store_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>({begin}, panel, ")
             }
             PanelSide::Columns => {
-                let Some(columns) = rows.map(|rows| self.block_name(rows)) else { return };
+                let Some(columns) = rows.map(|rows| self.block_name(rows)) else {
+                    return self.unwritten("store_panel");
+                };
                 let function = format!("store_transposed_panel<{buffer}, {places}, {align}, {columns}, {at_a_time}>");
                 format!("{function}({begin}, panel, ")
             }

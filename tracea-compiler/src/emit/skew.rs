@@ -21,7 +21,7 @@ impl Emitter<'_> {
     ) {
         let Walked { columns, axis, layout, body } = *walked;
         let layout = &self.program.layout(layout).name;
-        let Some(skew) = &self.program.skew else { return };
+        let Some(skew) = &self.program.skew else { return self.unwritten("walk_columns") };
         let head = format!("walk_columns<{layout}, {step}>({}, {until}, ", skew.name);
         let steps = format!("[&](int {var}, auto {columns}) {{");
         if before.is_empty() {
@@ -50,7 +50,9 @@ impl Emitter<'_> {
     }
 
     pub(super) fn find_skew(&mut self, layout: LayoutId, row: &Access) {
-        let (Some(skew), AccessForm::Scattered { rows, .. }) = (&self.program.skew, row.form) else { return };
+        let (Some(skew), AccessForm::Scattered { rows, .. }) = (&self.program.skew, row.form) else {
+            return self.unwritten("find_skew");
+        };
         let head = format!("const int {} = skew_of<{}>(", skew.name, self.program.layout(layout).name);
         self.lambda(row, rows, None, &head, ");", false, LambdaParams::Row);
     }

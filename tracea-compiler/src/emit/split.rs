@@ -6,7 +6,7 @@ use crate::program::{Deal, Domain, Expr, Left, Part, Relative, Scalar, Split, St
 
 impl Emitter<'_> {
     pub(super) fn join_parts(&mut self, values: &[Left], relative: &[Relative], leaving: &[Stmt]) {
-        let Some(split) = &self.program.split else { return };
+        let Some(split) = &self.program.split else { return self.unwritten("join_parts") };
         let (parts, tile) = (&split.parts_here, cut_tile(split));
         self.begin_parts(split);
         values.iter().for_each(|left| self.write_part(left));
@@ -29,7 +29,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn deal_parts(&mut self, values: &[Left], relative: &[Relative], deal: Deal) {
-        let Some(split) = &self.program.split else { return };
+        let Some(split) = &self.program.split else { return self.unwritten("deal_parts") };
         let (part, parts, floats, tile) = (&split.part, &split.parts_here, split.floats, cut_tile(split));
         let is_tile = |left: &&Left| matches!(self.program.var(left.var).domain, Domain::Tile(_));
         let (tiles, slices): (Vec<&Left>, Vec<&Left>) = values.iter().partition(is_tile);
@@ -85,7 +85,8 @@ impl Emitter<'_> {
 
     /// Of values that an operation puts together.
     fn read_parts(&mut self, left: &Left) {
-        let (Some(split), Some(op)) = (&self.program.split, left.op) else { return };
+        let Some(op) = left.op else { return };
+        let Some(split) = &self.program.split else { return self.unwritten("read_parts") };
         let function = self.part_function("read_parts", Some(reduce_name(op)), left);
         let (name, at) = (&self.program.var(left.var).name, place("first_part", left.offset));
         let (floats, parts) = (split.floats, &split.parts_here);
@@ -101,7 +102,7 @@ impl Emitter<'_> {
 
     /// These sums of all parts, one part after the other, each by its weight.
     fn add_weighted(&mut self, relative: &Relative, sums: &[Left]) {
-        let Some(Split { parts_here, floats, .. }) = &self.program.split else { return };
+        let Some(Split { parts_here, floats, .. }) = &self.program.split else { return self.unwritten("add_weighted") };
         let Relative { extreme, own, weight, weigh, slices_at_a_time, .. } = relative;
         sums.iter().for_each(|sum| self.map(sum.var, Expr::Number(0.0)));
         // Slices leave room for those of several parts on their way.
@@ -126,7 +127,9 @@ impl Emitter<'_> {
 
     /// A tile's panels of all parts, where this part's own extreme is known.
     fn join_weighted(&mut self, relative: &Relative, sum: &Left, deal: Deal) {
-        let Some(Split { part, parts_here, panels_here, floats, .. }) = &self.program.split else { return };
+        let Some(Split { part, parts_here, panels_here, floats, .. }) = &self.program.split else {
+            return self.unwritten("join_weighted");
+        };
         let (Relative { extreme, own, weight, weigh, .. }, Deal { registers, ahead, .. }) = (relative, deal);
         let (Domain::Tile(tile), Domain::Rows(rows)) =
             (self.program.var(sum.var).domain, self.program.var(*weight).domain)

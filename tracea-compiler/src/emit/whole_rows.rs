@@ -14,7 +14,9 @@ impl Emitter<'_> {
     }
 
     pub(super) fn find_parts(&mut self, layout: LayoutId, row: &Access) {
-        let (Some(whole), AccessForm::Scattered { rows, .. }) = (&self.program.whole, row.form) else { return };
+        let (Some(whole), AccessForm::Scattered { rows, .. }) = (&self.program.whole, row.form) else {
+            return self.unwritten("find_parts");
+        };
         let layout = self.program.layout(layout);
         let in_turn = matches!(layout.kind, LayoutKind::WholeRows { in_turn: Some(_), .. });
         let (ty, function) = if in_turn { ("RowPartsInTurn", "parts_in_turn") } else { ("RowParts", "parts_of") };
@@ -24,7 +26,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn by_parts(&mut self, layout: LayoutId, body: &[Stmt]) {
-        let Some(whole) = &self.program.whole else { return };
+        let Some(whole) = &self.program.whole else { return self.unwritten("by_parts") };
         let (layout, parts) = (&self.program.layout(layout).name, &whole.name);
         self.out.line(format!("by_parts<{layout}>({parts}, [&](auto slots) {{"));
         self.out.indent();
@@ -62,7 +64,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn keep_slice(&mut self, name: &str, source: &Access, shared: SharedId, layout: LayoutId) {
-        let Some(whole) = &self.program.whole else { return };
+        let Some(whole) = &self.program.whole else { return self.unwritten("keep_slice") };
         let (layout, kept) = (&self.program.layout(layout).name, &self.program.shared(shared).name);
         let (head, tail) =
             (format!("const auto {name} = keep_slice<{layout}>({kept}, "), format!(", {});", whole.name));
@@ -70,7 +72,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn load_slice(&mut self, target: VarId, name: &str, shared: SharedId, layout: LayoutId) {
-        let Some(whole) = &self.program.whole else { return };
+        let Some(whole) = &self.program.whole else { return self.unwritten("load_slice") };
         let (layout, kept) = (&self.program.layout(layout).name, &self.program.shared(shared).name);
         let (target, parts, slots) = (&self.program.var(target).name, &whole.name, self.slots_meant());
         self.out.line(format!("load_slice<{layout}>({target}, {kept}, {name}, {parts}{slots});"));
@@ -84,28 +86,32 @@ impl Emitter<'_> {
     }
 
     pub(super) fn declare_ends(&mut self, row: &Kept) {
-        let Kept::Row { shared, layout, ends, .. } = row else { return };
+        let Kept::Row { shared, layout, ends, .. } = row else { return self.unwritten("declare_ends") };
         let (layout, shared) = (&self.program.layout(*layout).name, self.program.shared(*shared));
         self.out.line(format!("RowEnds<{layout}, {}, {}> {ends};", shared.dtype.cuda(), shared.stages));
     }
 
     pub(super) fn keep_row(&mut self, row: &Kept, source: &Access) {
-        let (Some(whole), Some((layout, slot, ends))) = (&self.program.whole, self.kept_row(row)) else { return };
-        let AccessForm::Contiguous { rows, .. } = source.form else { return };
+        let (Some(whole), Some((layout, slot, ends))) = (&self.program.whole, self.kept_row(row)) else {
+            return self.unwritten("keep_row");
+        };
+        let AccessForm::Contiguous { rows, .. } = source.form else { return self.unwritten("keep_row") };
         let head = format!("keep_row<{}>({slot}, {ends}, ", self.program.layout(layout).name);
         let tail = format!(", {}{});", whole.name, self.slots_meant());
         self.lambda(source, rows, None, &head, &tail, false, LambdaParams::Row);
     }
 
     pub(super) fn load_row(&mut self, target: VarId, row: &Kept) {
-        let Some((layout, slot, ends)) = self.kept_row(row) else { return };
+        let Some((layout, slot, ends)) = self.kept_row(row) else { return self.unwritten("load_row") };
         let (layout, target) = (&self.program.layout(layout).name, &self.program.var(target).name);
         let slots = self.slots_meant();
         self.out.line(format!("load_row<{layout}>({target}, {slot}, {ends}{slots});"));
     }
 
     pub(super) fn hold_slice(&mut self, name: &str, slice: &Kept) {
-        let (Some(whole), Kept::Slice { name: slice, shared, layout }) = (&self.program.whole, slice) else { return };
+        let (Some(whole), Kept::Slice { name: slice, shared, layout }) = (&self.program.whole, slice) else {
+            return self.unwritten("hold_slice");
+        };
         let (layout, kept) = (&self.program.layout(*layout).name, &self.program.shared(*shared).name);
         self.out.line(format!("const auto {name} = hold_slice<{layout}>({kept}, {slice}, {});", whole.name));
     }
