@@ -8,12 +8,13 @@ use crate::tensor::RawTensor;
 const MEMORY_BYTES: u64 = 19;
 
 /// Blocks that read the same rows, but not for each other, drift apart, until some read from memory what L2 no longer holds of a tensor that is so many
-/// times as large: one in so many of all bytes that they would find there. Measured on an H100 by 128 rows, two tiles of 64 x 128 one above
+/// times as large: one in so many of its bytes, however many of them would find them there. Measured on an H100 by 128 rows, two tiles of 64 x 128 one above
 /// the other, single and in pairs: weights of 28672 x 8192 (`nn`) take 216 and 162 µs, of 11008 x 8192 73.0 and 65.5, of 8192 x 8192 51.0 and 50.1; given
 /// the other way round 165 and 167, 75.4 and 73.3, 51.2 and 51.7. On an H200, whose L2 holds 60 MB, 96 rows and weights of 8192 x 8192 take 41.8 and 35.8 µs
-/// (`nn`), 120 rows 41.8 and 36.8, 200 rows by tiles of 104 x 128 43.2 and 42.3; 96 rows and weights of 7168 x 7168 31.3 and 29.3, 88 and 6144 x 6144 24.0 by both.
+/// (`nn`), 120 rows 41.8 and 36.8, 200 rows by tiles of 104 x 128 43.2 and 42.3; 96 rows and weights of 7168 x 7168 31.3 and 29.3, 88 and 6144 x 6144 24.0 by both;
+/// 224 rows and weights of 5120 x 13824 51.2 by three single tiles of 80 x 128.
 const TIMES_L2: (u64, u64) = (3, 2);
-const READ_AGAIN: u64 = 16;
+const READ_AGAIN: u64 = 8;
 
 /// What memory moves longer, one in so many of an operand's bytes, where a step takes no more than a line of each of its rows: the next line comes a step
 /// later. Measured on an H200, two products with weights of 14336 x 4096: 16 rows take 58.3 µs by steps of 128 terms, 61.1 to 62.0 by 64.
@@ -63,7 +64,7 @@ fn read_again(variant: &Variant, sizes: &Sizes, capacity: Capacity, tensors: &Te
         let each = brought(fetch, sizes).saturating_mul(count(fetch.over, sizes));
         let read = tiles.saturating_mul(each) / u64::from(fetch.blocks.max(1));
         let outlasts = size > TIMES_L2.0 * capacity.l2_bytes / TIMES_L2.1;
-        if outlasts { read.saturating_sub(size) / READ_AGAIN } else { 0 }
+        if outlasts { read.saturating_sub(size).min(size) / READ_AGAIN } else { 0 }
     };
     variant.cost.fetches.iter().map(again).sum()
 }
