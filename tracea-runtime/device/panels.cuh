@@ -100,10 +100,11 @@ __device__ __forceinline__ void await_own_panel(Barrier* came, int count) {
     mbarrier_wait(came + (static_cast<int>(threadIdx.x) / 128 * PLACES + count % PLACES), count / PLACES % 2);
 }
 
-// Until TMA has read what lay in this panel's place: the first may be on its way since the last tile, the others since the one
-// before the last.
+// Until TMA has read what lay in this panel's place, of so many: the first panel's may be on its way since the last tile, and between two that have the
+// same place others are sent from the other places.
+template <int PLACES>
 __device__ __forceinline__ void await_panel(int panel) {
-    if (sends_panels()) panel == 0 ? tma_store_wait_read<0>() : tma_store_wait_read<1>();
+    if (sends_panels()) panel == 0 ? tma_store_wait_read<0>() : tma_store_wait_read<PLACES - 1>();
 }
 
 // Before a block ends: what TMA has been asked for has left shared memory.

@@ -503,7 +503,7 @@ impl<'a> Emitter<'a> {
             Stmt::Barrier(Scope::Warp) => "__syncwarp();",
             Stmt::Barrier(Scope::Warpgroup) => "warpgroup_barrier();",
             Stmt::Fence => "fence_proxy_async();",
-            Stmt::AwaitPanel { .. } => return Some(self.await_panel()),
+            Stmt::AwaitPanel { staging } => return Some(self.await_panel(*staging)),
             Stmt::AwaitEarly => "await_early_cols();",
             Stmt::FinishStores => "finish_panels();",
             _ => return None,

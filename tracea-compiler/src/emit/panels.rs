@@ -177,10 +177,11 @@ impl Emitter<'_> {
     }
 
     /// Of panels that have been sent before, none may be on its way where it is not known which they were.
-    pub(super) fn await_panel(&self) -> String {
+    pub(super) fn await_panel(&self, staging: SharedId) -> String {
+        let places = self.places(staging);
         match &self.some_panels {
-            Some(some) => format!("await_panel({some} ? 0 : panel);"),
-            None => "await_panel(panel);".into(),
+            Some(some) => format!("await_panel<{places}>({some} ? 0 : panel);"),
+            None => format!("await_panel<{places}>(panel);"),
         }
     }
 

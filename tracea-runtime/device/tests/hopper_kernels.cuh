@@ -418,7 +418,7 @@ transposed_panel_store_kernel(const float* in, T* target, const __grid_constant_
 #pragma unroll
         for (int panel = 0; panel < panels; ++panel) {
             T* const place = own_panel<Panel, places>(staging, panel);
-            if constexpr (BY_TMA) await_panel(panel);
+            if constexpr (BY_TMA) await_panel<places>(panel);
             warpgroup_barrier();
             write_transposed_panel<L, Panel>(x, panel, place);
             if constexpr (BY_TMA) fence_proxy_async();

@@ -233,7 +233,7 @@ impl Lowering<'_> {
 
     /// Places for panels of this shape, of which so many lie beside each other, so many times.
     fn staging(&mut self, dtype: Dtype, (times, beside): (u32, u32), (rows, cols): (u32, u32)) -> SharedId {
-        /// One to write while another is on its way, for each warpgroup: as many as `await_panel` in `device/panels.cuh` counts on.
+        /// One to write while another is on its way, for each warpgroup.
         const PLACES: u32 = 2;
         let places = PLACES.min(times * beside);
         let warpgroups = self.schedule.threads() / WARPGROUP;
