@@ -2,7 +2,7 @@
 //!
 //! The compiler's own report must show no spills and no stack and stay within the plan; the disassembly must show the instructions that the
 //! plan promises, and products that follow each other at once. What another test all but covers is left for `--include-ignored`: the forms of
-//! a variant that is not its target's first, smaller tiles of a schedule otherwise the same, promises that another one kept, instances that
+//! a variant that is not its target's first, or of a kernel that is not shipped, smaller tiles of a schedule otherwise the same, promises that another one kept, instances that
 //! differ from tested ones by functions or conversions, and, where there are variants for newer devices, all but the first for older ones.
 
 use crate::case::{Placing, Setting, Subject};
@@ -26,7 +26,7 @@ const MOST_SHARED_BYTES: u32 = 227 << 10;
 const REGISTERS: u32 = 65536;
 
 /// Of kernels that are `shipped`, also for operands that are aligned by copies beside tensors that are not, and always every kind of schedule;
-/// of others, a kind that an earlier one has shown is left for `--include-ignored`. A shipped kernel is seen to keep each of its promises; others
+/// of others, a kind that an earlier one has shown is left for `--include-ignored`, and all forms but the one that a variant was made for. A shipped kernel is seen to keep each of its promises; others
 /// together.
 pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
     let missing = match (nvrtc_version(), disassembler()) {
@@ -60,7 +60,7 @@ pub fn trials(subjects: &[Subject], shipped: bool) -> Vec<Trial> {
                 let always = match (stood_for, first, has_newer) {
                     (true, true, false) if !stood_for_twice => Always::Best,
                     (true, _, _) => Always::Nothing,
-                    (false, true, false) if shipped || is_new => Always::Cut,
+                    (false, true, false) if shipped => Always::Cut,
                     (false, true, false) => Always::Best,
                     (false, true, true) | (false, false, false) if shipped || is_new => Always::Best,
                     (false, ..) => Always::Nothing,
