@@ -29,6 +29,17 @@ const ONE: Load = Load { resident: 1, tiles: 1 };
 
 const STEPS: &[GridAxis] = &[GridAxis { dims: &[2], block: 64 }];
 
+const ROWS: Fetch = Fetch {
+    tensor: 0,
+    bytes: 64 * 64 * 2,
+    row_bytes: 128,
+    blocks: 1,
+    scattered: 0,
+    narrow: None,
+    short: None,
+    over: STEPS,
+};
+
 const WIDE: Variant = Variant {
     target: "sm_90a",
     persistent: true,
@@ -40,28 +51,7 @@ const WIDE: Variant = Variant {
         alone: 0,
         resident: 1,
         steps: &[StepCost { latency: 1124, work: 1024, over: STEPS }],
-        fetches: &[
-            Fetch {
-                tensor: 0,
-                bytes: 128 * 64 * 2,
-                row_bytes: 128,
-                blocks: 1,
-                scattered: 0,
-                narrow: None,
-                short: None,
-                over: STEPS,
-            },
-            Fetch {
-                tensor: 1,
-                bytes: 256 * 64 * 2,
-                row_bytes: 128,
-                blocks: 1,
-                scattered: 0,
-                narrow: None,
-                short: None,
-                over: STEPS,
-            },
-        ],
+        fetches: &[Fetch { tensor: 0, bytes: 128 * 64 * 2, ..ROWS }, Fetch { tensor: 1, bytes: 256 * 64 * 2, ..ROWS }],
         growing: None,
     },
     args: &[
@@ -82,28 +72,7 @@ const SMALL: Variant = Variant {
         alone: 0,
         resident: 2,
         steps: &[StepCost { latency: 440, work: 340, over: STEPS }],
-        fetches: &[
-            Fetch {
-                tensor: 0,
-                bytes: 64 * 64 * 2,
-                row_bytes: 128,
-                blocks: 1,
-                scattered: 0,
-                narrow: None,
-                short: None,
-                over: STEPS,
-            },
-            Fetch {
-                tensor: 1,
-                bytes: 64 * 64 * 2,
-                row_bytes: 128,
-                blocks: 1,
-                scattered: 0,
-                narrow: None,
-                short: None,
-                over: STEPS,
-            },
-        ],
+        fetches: &[Fetch { tensor: 0, bytes: 64 * 64 * 2, ..ROWS }, Fetch { tensor: 1, bytes: 64 * 64 * 2, ..ROWS }],
         growing: None,
     },
     ..WIDE
