@@ -30,19 +30,23 @@ fn reference(a: &Array, b: &Array) -> Vec<Expected> {
     (0..m).flat_map(|i| (0..n).map(move |j| element(i, j))).collect()
 }
 
-/// M, N, K: a pair's second tile outside, several steps, and more tiles than multiprocessors.
-const SIZES: Sizes = Sizes {
-    fixed: &[&[0, 4, 4], &[4, 4, 0], &[1, 1, 1], &[129, 300, 70], &[520, 264, 712], &[1304, 4104, 8]],
-    random: &[1..=400, 1..=600, 1..=200],
-};
+/// M, N, K: a pair's second tile outside.
+const SIZES: Sizes =
+    Sizes { fixed: &[&[0, 4, 4], &[4, 4, 0], &[1, 1, 1], &[129, 300, 70]], random: &[1..=400, 1..=600, 1..=200] };
+
+/// Several steps, and more tiles than multiprocessors.
+const WAVES: &[&[usize]] = &[&[520, 264, 712], &[1304, 4104, 8]];
 
 pub fn subjects() -> Vec<Subject> {
-    vec![Subject::new("in_pairs", SIZES, |setting, visit| {
-        let [m, n, k] = setting.sizes()?;
-        let (a, a_values) = setting.input::<bf16, _>((k, m))?;
-        let (b, b_values) = setting.input::<bf16, _>((n, k))?;
-        let mut c = setting.output::<bf16, _>((m, n))?;
-        visit(in_pairs(&*a.view()?, &*b.view()?, &mut *c.view_mut()?))?;
-        Outcome::new(c, move || reference(&a_values, &b_values))
-    })]
+    vec![
+        Subject::new("in_pairs", SIZES, |setting, visit| {
+            let [m, n, k] = setting.sizes()?;
+            let (a, a_values) = setting.input::<bf16, _>((k, m))?;
+            let (b, b_values) = setting.input::<bf16, _>((n, k))?;
+            let mut c = setting.output::<bf16, _>((m, n))?;
+            visit(in_pairs(&*a.view()?, &*b.view()?, &mut *c.view_mut()?))?;
+            Outcome::new(c, move || reference(&a_values, &b_values))
+        })
+        .in_waves(WAVES),
+    ]
 }

@@ -46,14 +46,12 @@ pub fn wide_in_turn<M: Dim, N: Dim, K: Dim>(
     });
 }
 
-/// M, N, K: no sum at all, one tile and several.
-const SIZES: Sizes = Sizes {
-    fixed: &[&[0, 4, 4], &[4, 4, 0], &[1, 1, 1], &[129, 304, 72], &[520, 264, 712]],
-    random: &[1..=400, 1..=600, 1..=200],
-};
+/// M, N, K: no sum at all, one tile and a few.
+const SIZES: Sizes =
+    Sizes { fixed: &[&[0, 4, 4], &[4, 4, 0], &[1, 1, 1], &[129, 304, 72]], random: &[1..=400, 1..=600, 1..=200] };
 
-/// Several units of a block's, an odd number of them, and a last one that lies mostly outside.
-const WAVES: &[&[usize]] = &[&[2600, 2056, 136], &[4104, 3080, 8]];
+/// Several tiles, several units of a block's, an odd number of them, and a last one that lies mostly outside.
+const WAVES: &[&[usize]] = &[&[520, 264, 712], &[2600, 2056, 136], &[4104, 3080, 8]];
 
 /// `max(scale ∘ (x · wᵀ) + bias, 0) + r`
 pub fn layers(x: &Array, w: &Array, [scale, bias]: [&Array; 2], r: &Array) -> Vec<Expected> {
