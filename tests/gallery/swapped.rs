@@ -7,7 +7,7 @@ use tracea::prelude::*;
 
 /// `y = scale ∘ (x · w) + bias`, one scale a row and one bias a column, by tensor cores
 #[kernel]
-#[schedule(sm_90a, i = 96, j = 128, k = 32, stages = 3, consumers = 2, swapped = true)]
+#[schedule(sm_90a, i = 208, j = 128, k = 32, stages = 5, consumers = 2, swapped = true)]
 #[schedule(sm_90a, i = 256, j = 128, k = 32, stages = 3, consumers = 2, swapped = true, cluster = (1, 2))]
 #[schedule(sm_90a, i = 32, j = 64, k = 64, stages = 4, consumers = 1, swapped = true, resident = 2)]
 pub fn scaled_rows<M: Dim, N: Dim, K: Dim>(

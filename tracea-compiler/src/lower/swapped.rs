@@ -195,7 +195,7 @@ mod tests {
         let tiles: Vec<(u32, u32)> =
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
         let more = [192, 208, 176, 160, 144, 256, 152, 112, 104, 96, 80].map(|rows| (128, rows));
-        let of_three = [160, 144, 112, 80].map(|rows| (192, rows));
+        let of_three = [160, 144, 112, 104, 80].map(|rows| (192, rows));
         assert_eq!(tiles, [&[(128, 16), (128, 32)], &more[..], &[(256, 160)], &of_three, &[(64, 80)]].concat());
     }
 

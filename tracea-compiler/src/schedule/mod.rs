@@ -63,6 +63,8 @@ impl ScheduleError {
     }
 }
 
+/// Stages that hide memory's latency: for more, nothing else takes less shared memory than it can use.
+pub const ENOUGH_STAGES: u32 = 5;
 /// A producer warpgroup.
 pub const PRODUCER_THREADS: u32 = WARPGROUP;
 /// Threads that issue a product together.

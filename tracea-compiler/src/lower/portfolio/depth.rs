@@ -4,7 +4,7 @@ use super::super::analysis::Facts;
 use super::super::relaid::Laid;
 use super::super::{Lowered, lower};
 use crate::program::Program;
-use crate::schedule::{self, Schedule, ScheduleError};
+use crate::schedule::{self, ENOUGH_STAGES, Schedule, ScheduleError};
 use std::ops::RangeInclusive;
 
 /// The schedule with as many of these stages as fit, and as suit what became of it. Of more than fit by far, none but the first are lowered.
@@ -26,7 +26,9 @@ pub fn deepest(
             if program.shared_bytes <= room && suits(&tried, &program) {
                 return Ok(Some(Lowered::of(laid, facts, tried, program)));
             }
-            fewer = program.stages_too_many(room).max(1);
+            // One that is not past enough of them may take less beside its stages.
+            let past_enough = stages.saturating_sub(ENOUGH_STAGES).max(1);
+            fewer = program.stages_too_many(room).clamp(1, past_enough);
         }
         next = stages.checked_sub(fewer);
     }
