@@ -48,7 +48,9 @@ class Comparison:
         best = min(medians, key=medians.get)
         ratios = [best_ms / ms for best_ms, ms in zip(tried[best], tried[chosen])]
         row = self._row(suite, shape, reports[0], medians[chosen], f"best of {len(tried)}", medians[best], ratios)
-        self._add({**row, "best": best, "portfolio": medians}, chosen if best == chosen else f"{chosen} -- best: {best}")
+        predicted = {schedule["schedule"]: schedule["predicted_ms"] for schedule in reports[0]["portfolio"]}
+        row |= {"best": best, "portfolio": medians, "predicted": predicted}
+        self._add(row, chosen if best == chosen else f"{chosen} -- best: {best}")
 
     def means(self):
         for suite in dict.fromkeys(row["suite"] for row in self.rows):

@@ -10,6 +10,7 @@ pub use inputs::Sample;
 use flags::{DeviceName, Show, VerifyMode};
 use inputs::Inputs;
 use report::Report;
+use std::collections::HashMap;
 use std::error::Error;
 use std::process::ExitCode;
 use tracea::dim::IntoShape;
@@ -100,8 +101,10 @@ impl<'f> Workbench<'f> {
             report.timed(&launch.time()?);
         }
         if self.flags.portfolio {
+            let predictions: HashMap<_, _> = launch.predictions()?.into_iter().collect();
             for (schedule, timing) in launch.time_schedules()? {
-                report.tried(schedule, &timing);
+                let predicted = predictions.get(&schedule).copied();
+                report.tried(schedule, &timing, predicted);
             }
         }
         println!("{}", if self.flags.json { report.json()? } else { report.to_string() });

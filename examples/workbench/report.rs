@@ -3,6 +3,7 @@
 use super::{DtypeName, Work};
 use serde::{Serialize, Serializer};
 use std::fmt;
+use std::time::Duration;
 use tracea::prelude::*;
 use tracea::verify::Mismatch;
 
@@ -32,11 +33,12 @@ pub struct Report {
     mismatch: Option<String>,
 }
 
-/// One of the schedules that could have been chosen.
+/// One of the schedules that could have been chosen, and what the model says that it takes.
 #[derive(Serialize)]
 struct Tried {
     schedule: String,
     ms: f64,
+    predicted_ms: Option<f64>,
 }
 
 impl Report {
@@ -91,8 +93,9 @@ impl Report {
         self.runs = timing.runs;
     }
 
-    pub fn tried(&mut self, schedule: String, timing: &Timing) {
-        self.portfolio.push(Tried { schedule, ms: timing.median_ms });
+    pub fn tried(&mut self, schedule: String, timing: &Timing, predicted: Option<Duration>) {
+        let predicted_ms = predicted.map(|time| time.as_secs_f64() * 1e3);
+        self.portfolio.push(Tried { schedule, ms: timing.median_ms, predicted_ms });
     }
 
     pub fn failed(&self) -> bool {
@@ -121,8 +124,10 @@ impl fmt::Display for Report {
             }
             writeln!(f, "{}", Quantity(gbytes * 1e9, "B/s"))?;
         }
-        for Tried { schedule, ms } in &self.portfolio {
-            writeln!(f, "  {:>9} {schedule}", Quantity(ms * 1e-3, "s").to_string())?;
+        for Tried { schedule, ms, predicted_ms } in &self.portfolio {
+            let seconds = |ms: f64| Quantity(ms * 1e-3, "s").to_string();
+            let predicted = predicted_ms.map_or(String::new(), seconds);
+            writeln!(f, "  {:>10} (predicted {predicted:>10}) {schedule}", seconds(*ms))?;
         }
         match (&self.mismatch, self.max_error, self.bound) {
             (Some(mismatch), ..) => write!(f, "  result    WRONG\n{mismatch}"),
