@@ -252,12 +252,12 @@ fn cut(variant: &Variant, sizes: &Sizes, capacity: Capacity, alignments: &Alignm
     let half_used = half_used(variant, sizes, capacity, moved.once) + uncovered(variant, sizes, capacity, alignments);
     let again = memory::cycles(moved.again, capacity);
     let of = |shares: Shares| {
-        let memory = memory::cycles(moved.once.saturating_add(part_bytes(variant, sizes, shares)), capacity) + again;
+        let memory = memory::cycles(moved.once.saturating_add(part_bytes(variant, sizes, shares)), capacity);
         let Cycles { working, joining } = cycles_of(variant, sizes, capacity, shares, alignments);
         let cycles = match variant.cost.fetches {
-            [] => beside_memory(variant, working.saturating_add(joining), memory),
+            [] => beside_memory(variant, working.saturating_add(joining), memory, again),
             // Parts are joined when the last operand has come.
-            _ => beside_memory(variant, working, memory).saturating_add(joining),
+            _ => beside_memory(variant, working, memory, again).saturating_add(joining),
         };
         Prediction { cycles: cycles.saturating_add(half_used), shares, realigned_to: 0 }
     };

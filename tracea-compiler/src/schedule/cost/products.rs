@@ -15,6 +15,11 @@ const L2_BYTES: u32 = 70;
 /// H200: 1084 cycles for 128 terms of a tile of 128 × 128, of which 64 KiB come and two warpgroups read 96; 350 for 64 terms of 64 × 128,
 /// of which 24 KiB come and one reads them.
 const SHARED_BYTES: u32 = 144;
+/// The same of rings of so many steps, where a late one holds nobody up. Measured on an H200: 300 x 8192 x 8192 takes 56.4 µs by tiles of 152 x 128 the other
+/// way round, five steps, and 58.3 by 104 x 192 of three warpgroups; 264 x 4096 x 11008 41.1 by 144 x 128 and 42.5 by 144 x 192, 300 x 4096 x 11008 42.1 by
+/// 80 x 128, seven steps, 43.5 by 152 x 128 and 45.7 by 104 x 192.
+const SHARED_BYTES_OF_MANY_STEPS: u32 = 151;
+const MANY_STEPS: u32 = 5;
 /// The same of three warpgroups, two of which read while one waits. Measured on an H100: 300 x 5120 x 13824 takes 74.4 µs by tiles of 80 x 192 the other way
 /// round, 550 cycles a step, of which 34 KiB come and three warpgroups read 54; 96 and 112 rows take as long as their products.
 const SHARED_BYTES_OF_THREE: u32 = 187;
@@ -32,6 +37,8 @@ const OF_SHORTER_STEPS: u32 = 8;
 /// Neither is seen of rings of so many steps. Measured on an H200 by tiles of 104 x 128, single and in pairs: 200 x 8192 x 8192 takes 43.2 and 42.3 µs, 400 x
 /// 4096 x 4096 23.9 and 23.3; by 144 to 176 columns, five steps, products that run on spare nothing.
 const DEEP_RING: u32 = 6;
+/// Between two steps of a ring that is just so deep: by tiles of 96 to 112 x 128, 188 products of 16 to 12288 rows take that much longer beside others.
+const TURN_OF_A_DEEP_RING: u32 = 25;
 /// Between two steps of a pair of one warpgroup each, with such rings. Measured on an H200 by tiles of 64 x 128, single and in pairs: 384 x 2560 x 6144 takes
 /// 22.4 and 24.0 µs, 200 x 12288 x 4096 42.3 and 44.9, 120 x 8192 x 8192, whose weights single blocks read again, 41.8 and 36.8.
 const TURN_OF_A_SMALL_PAIR: u32 = 40;
@@ -89,6 +96,7 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
                 let each = match schedule.threads() {
                     _ if schedule.pingpong => SHARED_BYTES_IN_TURN,
                     threads if threads > 2 * WARPGROUP => SHARED_BYTES_OF_THREE,
+                    _ if schedule.stages >= MANY_STEPS => SHARED_BYTES_OF_MANY_STEPS,
                     _ => SHARED_BYTES,
                 };
                 moved / each
@@ -130,6 +138,7 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
             }
             Pipeline::WarpRoles if schedule.pingpong => BY_TURNS,
             Pipeline::WarpRoles if chained && alone => OF_A_CHAIN,
+            Pipeline::WarpRoles if !alone && schedule.stages == DEEP_RING => TURN_OF_A_DEEP_RING,
             Pipeline::WarpRoles if !alone && deep => 0,
             Pipeline::WarpRoles if schedule.cluster.is_some() && alone && deep => TURN_OF_A_SMALL_PAIR,
             Pipeline::WarpRoles if schedule.cluster.is_none() && alone && schedule.holds_slots_longer() => 0,
@@ -522,6 +531,8 @@ mod tests {
             assert_eq!(steps, [moved(128, columns) / super::SHARED_BYTES]);
             assert!(steps[0] > tile(128, columns));
         }
+        let deep = of(quote!(sm_90a, i = 128, j = 64, k = 64, stages = 5, consumers = 2));
+        assert_eq!(deep, [moved(128, 64) / super::SHARED_BYTES_OF_MANY_STEPS]);
     }
 
     #[test]

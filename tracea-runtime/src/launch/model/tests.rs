@@ -1,6 +1,7 @@
 mod copies;
 mod parts;
 
+use super::memory::beside_memory;
 use super::*;
 use crate::device::Device;
 use crate::dtype::Dtype;
@@ -339,10 +340,17 @@ fn what_comes_a_line_at_a_time_takes_memory_longer() {
 /// A tenth of what memory moves, and as much.
 #[test]
 fn the_less_products_take_beside_memory_the_less_of_them_shows() {
-    let shown = |work: u64| super::memory::beside_memory(&WIDE, work, 10_000) - 10_000;
+    let shown = |work: u64| beside_memory(&WIDE, work, 10_000, 0) - 10_000;
     assert_eq!((shown(10_000), shown(1_000)), (3_000, 30));
     let threads = Variant { cost: Cost { fetches: &[], ..WIDE.cost }, ..WIDE };
-    assert_eq!(super::memory::beside_memory(&threads, 1_000, 10_000), 10_700);
+    assert_eq!(beside_memory(&threads, 1_000, 10_000, 0), 10_700);
+}
+
+#[test]
+fn what_memory_reads_again_shows_where_memory_is_waited_for() {
+    let longer = |work: u64| beside_memory(&WIDE, work, 10_000, 1_000) - beside_memory(&WIDE, work, 10_000, 0);
+    assert!(longer(4_000) > 900 && longer(10_500) < longer(4_000));
+    assert_eq!(longer(11_000), 0, "products take as long as that");
 }
 
 #[test]
