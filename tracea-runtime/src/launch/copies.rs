@@ -68,8 +68,8 @@ pub(super) enum Way {
     Computed,
 }
 
-/// Tensors in the place of some of a launch's, by position.
-pub(super) struct Replaced([Option<RawTensor>; MAX_TENSORS]);
+/// Tensors in the place of some of a launch's, by position. That there are none takes no time to say, since most launches have none.
+pub(super) struct Replaced(Option<[Option<RawTensor>; MAX_TENSORS]>);
 
 impl Copied {
     /// From row to row.
@@ -233,6 +233,9 @@ impl Copies {
 
     /// As tensors, where the room is at this address.
     pub(super) fn in_room(&self, address: u64, tensors: &Tensors<'_>) -> Replaced {
+        if self.is_empty() {
+            return Replaced::none();
+        }
         let mut replaced = Replaced::none();
         for Copied { tensor, dtype, layout, offset, .. } in self.iter() {
             if let Some(raw) = tensors.get(tensor).or_else(|| tensors.get(0)) {
@@ -246,22 +249,24 @@ impl Copies {
 
 impl Replaced {
     pub fn none() -> Replaced {
-        Replaced([const { None }; MAX_TENSORS])
+        Replaced(None)
     }
 
     pub fn put(&mut self, position: usize, tensor: RawTensor) {
-        if let Some(slot) = self.0.get_mut(position) {
+        let all = self.0.get_or_insert([const { None }; MAX_TENSORS]);
+        if let Some(slot) = all.get_mut(position) {
             *slot = Some(tensor);
         }
     }
 
     /// And computed operands behind them.
     pub fn among<'a>(&'a self, tensors: &Tensors<'a>) -> Tensors<'a> {
+        let Some(replaced) = &self.0 else { return *tensors };
         let mut all = Tensors::new();
         for (position, tensor) in tensors.iter().enumerate() {
-            all.push(self.0.get(position).and_then(Option::as_ref).unwrap_or(tensor));
+            all.push(replaced.get(position).and_then(Option::as_ref).unwrap_or(tensor));
         }
-        self.0.iter().skip(tensors.len()).flatten().for_each(|operand| all.push(operand));
+        replaced.iter().skip(tensors.len()).flatten().for_each(|operand| all.push(operand));
         all
     }
 }

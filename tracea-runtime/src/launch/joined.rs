@@ -11,6 +11,9 @@ use crate::tensor::{Layout, RawTensor};
 
 /// The tensors as the variant's code sees them; nothing where one of them has gaps.
 pub(super) fn joined(variant: &Variant, tensors: &Tensors<'_>) -> Option<Replaced> {
+    if variant.joined.is_empty() {
+        return Some(Replaced::none());
+    }
     let mut replaced = Replaced::none();
     for joined in variant.joined {
         let raw = tensors.get(joined.tensor)?;

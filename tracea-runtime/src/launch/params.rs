@@ -16,12 +16,27 @@ const CAPACITY: usize = 4096;
 /// More than any kernel has: tensors, their strides and maps, sizes and scalars.
 pub(crate) const MOST_PARAMETERS: usize = 256;
 
+/// Where parameters and pointers to them are written; nothing of it is cleared before, which would take longer than writing what most kernels
+/// have.
 #[repr(C, align(64))]
-pub(crate) struct Parameters {
+pub(crate) struct ParameterRoom {
     bytes: [MaybeUninit<u8>; CAPACITY],
+    pointers: [MaybeUninit<*mut c_void>; MOST_PARAMETERS],
+}
+
+impl ParameterRoom {
+    pub fn new() -> ParameterRoom {
+        ParameterRoom {
+            bytes: [const { MaybeUninit::uninit() }; CAPACITY],
+            pointers: [const { MaybeUninit::uninit() }; MOST_PARAMETERS],
+        }
+    }
+}
+
+pub(crate) struct Parameters<'r> {
+    room: &'r mut ParameterRoom,
+    /// Bytes, and parameters, that are written.
     len: usize,
-    /// Where each parameter begins.
-    starts: [u16; MOST_PARAMETERS],
     count: usize,
 }
 
@@ -140,33 +155,35 @@ pub(super) fn tiles(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> R
     Ok(total as u32)
 }
 
-impl Parameters {
-    pub fn new() -> Parameters {
-        Parameters { bytes: [MaybeUninit::uninit(); CAPACITY], len: 0, starts: [0; MOST_PARAMETERS], count: 0 }
-    }
-
-    pub fn pack(&mut self, given: &Given<'_>) -> Result<()> {
+impl<'r> Parameters<'r> {
+    pub fn pack(given: &Given<'_>, room: &'r mut ParameterRoom) -> Result<Parameters<'r>> {
+        let mut parameters = Parameters { room, len: 0, count: 0 };
         for arg in given.variant.args {
-            let before = self.len;
-            self.push(arg, given)?;
-            let Some(start) = self.starts.get_mut(self.count) else {
+            let start = parameters.len.next_multiple_of(alignment(arg));
+            parameters.push(arg, given)?;
+            let Some(pointer) = parameters.room.pointers.get_mut(parameters.count) else {
                 return Err(Error::Shape(format!(
                     "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
                 )));
             };
-            *start = before.next_multiple_of(alignment(arg)) as u16;
-            self.count += 1;
+            // From the first byte, until all are written.
+            pointer.write(std::ptr::without_provenance_mut(start));
+            parameters.count += 1;
         }
-        Ok(())
+        Ok(parameters)
     }
 
     /// A pointer to each parameter, as the driver takes them: it alone knows where the kernel wants them, since what is aligned to
     /// more than 16 bytes is so in the device's constant bank, not in a packed struct.
-    pub fn pointers(&self) -> [*mut c_void; MOST_PARAMETERS] {
-        let base = self.bytes.as_ptr().cast::<u8>();
-        let mut pointers = [std::ptr::null_mut(); MOST_PARAMETERS];
-        for (pointer, start) in pointers.iter_mut().zip(&self.starts[..self.count]) {
-            *pointer = base.wrapping_add(usize::from(*start)).cast_mut().cast();
+    pub fn pointers(self) -> &'r mut [*mut c_void] {
+        let ParameterRoom { bytes, pointers } = self.room;
+        let written = &mut pointers[..self.count];
+        // SAFETY: `pack` has written as many as it has counted.
+        let pointers =
+            unsafe { std::slice::from_raw_parts_mut(written.as_mut_ptr().cast::<*mut c_void>(), written.len()) };
+        let base = bytes.as_mut_ptr();
+        for pointer in &mut *pointers {
+            *pointer = base.wrapping_add(pointer.addr()).cast();
         }
         pointers
     }
@@ -174,7 +191,7 @@ impl Parameters {
     #[cfg(test)]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `put` has written every byte below `len`, padding included.
-        unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.room.bytes.as_ptr().cast(), self.len) }
     }
 
     fn push(&mut self, arg: &Arg, given: &Given<'_>) -> Result<()> {
@@ -248,17 +265,16 @@ impl Parameters {
         [divisor, multiplier, shift].iter().try_for_each(|field| self.put(&field.to_ne_bytes(), 4))
     }
 
-    fn put(&mut self, value: &[u8], alignment: usize) -> Result<()> {
+    fn put<const N: usize>(&mut self, value: &[u8; N], alignment: usize) -> Result<()> {
         let start = self.len.next_multiple_of(alignment);
-        let end = start + value.len();
-        if end > CAPACITY {
+        let Some(slots) = self.room.bytes.get_mut(start..).and_then(|rest| rest.first_chunk_mut::<N>()) else {
             return Err(Error::Shape(format!("the kernel's parameters exceed {CAPACITY} bytes -- pass fewer tensors")));
+        };
+        *slots = value.map(MaybeUninit::new);
+        if self.len < start {
+            self.room.bytes[self.len..start].fill(MaybeUninit::new(0));
         }
-        self.bytes[self.len..start].fill(MaybeUninit::new(0));
-        for (slot, byte) in self.bytes[start..end].iter_mut().zip(value) {
-            slot.write(*byte);
-        }
-        self.len = end;
+        self.len = start + N;
         Ok(())
     }
 }
@@ -340,14 +356,14 @@ mod tests {
             ..Variant::of_source("k", "", 128)
         };
         let sizes = Sizes::of(&[3, 5]);
-        let mut parameters = Parameters::new();
         let windows = Windows::of(variant.windows, &sizes, &tensors, &scalars);
         let windows = &windows;
         let cut = Cut { shares: Shares { whole: 7, parts: 2 }, rows_together: 3, ..Cut::WHOLE };
         let maps = &EncodedMaps::of(0, 0.0);
         let given =
             Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, maps, cut };
-        parameters.pack(&given).unwrap();
+        let mut room = ParameterRoom::new();
+        let parameters = Parameters::pack(&given, &mut room).unwrap();
         let mut expected = Vec::new();
         expected.extend(5i32.to_ne_bytes());
         expected.extend([0; 4]);
@@ -367,6 +383,10 @@ mod tests {
         expected.extend(1.5f32.to_ne_bytes());
         assert_eq!(cut.shares.units(2 * 5), 7 + (2 * 5 - 7) * 2);
         assert_eq!(parameters.bytes(), expected);
+        let pointers = parameters.pointers();
+        assert_eq!(pointers.len(), variant.args.len());
+        let places: Vec<usize> = pointers.iter().map(|pointer| pointer.addr() - pointers[0].addr()).collect();
+        assert_eq!(places[..5], [0, 8, 16, 24, 32], "an extent, a pointer, a scalar, a stride, a divisor");
         assert_eq!(tiles("k", &variant, &sizes).unwrap(), 2 * 5);
         assert_eq!(tiles("k", &variant, &Sizes::of(&[0, 5])).unwrap(), 0);
         let paired = |axis| Variant { cluster: 2, paired: Some(axis), ..variant };

@@ -11,7 +11,7 @@ use super::copying::Copying;
 use super::joined::joined;
 use super::merged::{Gapless, Merged};
 use super::model::{Capacity, rows_together};
-use super::params::{Cut, Given, Parameters, Shares, shared_bytes, tiles};
+use super::params::{Cut, Given, ParameterRoom, Parameters, Shares, shared_bytes, tiles};
 use super::pick::Picked;
 use super::remembered::{self, Asked};
 use super::skew::alike_in_turn;
@@ -256,13 +256,12 @@ impl Launch<'_> {
             }
             _ => Cut { rows_together: plan.rows_together, ..Cut::WHOLE },
         };
-        let joined = joined(plan.variant, &self.tensors).unwrap_or_else(Replaced::none);
-        let given = joined.among(&self.tensors);
+        let joined = joined(plan.variant, &self.tensors);
+        let given = joined.as_ref().map_or(self.tensors, |joined| joined.among(&self.tensors));
         let replaced = plan.copies.in_room(room.as_ref().map_or(0, Room::address), &given);
         let tensors = replaced.among(&given);
         let rows = plan.merged.map(|merged| merged.tensors(self.kernel, &tensors));
-        let mut parameters = Parameters::new();
-        parameters.pack(&Given {
+        let of_code = Given {
             variant: plan.variant,
             sizes: &plan.merged.map_or(checks.sizes, |merged| merged.sizes(&checks.sizes)),
             tensors: &rows.as_ref().map_or(tensors, |rows| rows.among(&tensors)),
@@ -270,7 +269,9 @@ impl Launch<'_> {
             windows: &plan.windows,
             maps: &plan.maps,
             cut,
-        })?;
+        };
+        let mut parameter_room = ParameterRoom::new();
+        let parameters = Parameters::pack(&of_code, &mut parameter_room)?;
         gpu.bind()?;
         for other in self.other_streams(stream) {
             stream.join(other).doing("ordering two streams")?;
@@ -284,7 +285,7 @@ impl Launch<'_> {
         }
         // SAFETY: the parameters follow the variant's own plan, the shapes were checked against it, and the tensors' memory stays
         // valid in the order of this stream: it is freed on a stream that waits for this launch.
-        unsafe { loaded.enqueue(stream, plan.grid, &mut parameters.pointers())? };
+        unsafe { loaded.enqueue(stream, plan.grid, parameters.pointers())? };
         if let Some(room) = &room {
             // SAFETY: as for the copies before.
             unsafe { copying.enqueue_back(stream, &plan.copies, &given, room)? };
