@@ -233,6 +233,7 @@ impl Copies {
 
     /// As tensors, where the room is at this address.
     pub(super) fn in_room(&self, address: u64, tensors: &Tensors<'_>) -> Replaced {
+        // As most launches: what is said so is not moved as a whole list.
         if self.is_empty() {
             return Replaced::none();
         }

@@ -11,6 +11,7 @@ use crate::tensor::{Layout, RawTensor};
 
 /// The tensors as the variant's code sees them; nothing where one of them has gaps.
 pub(super) fn joined(variant: &Variant, tensors: &Tensors<'_>) -> Option<Replaced> {
+    // As most variants: what is said so is not moved as a whole list.
     if variant.joined.is_empty() {
         return Some(Replaced::none());
     }

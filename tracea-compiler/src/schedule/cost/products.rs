@@ -37,7 +37,8 @@ const OF_SHORTER_STEPS: u32 = 8;
 /// Neither is seen of rings of so many steps. Measured on an H200 by tiles of 104 x 128, single and in pairs: 200 x 8192 x 8192 takes 43.2 and 42.3 µs, 400 x
 /// 4096 x 4096 23.9 and 23.3; by 144 to 176 columns, five steps, products that run on spare nothing.
 const DEEP_RING: u32 = 6;
-/// Between two steps of a ring that is just so deep: by tiles of 96 to 112 x 128, 188 products of 16 to 12288 rows take that much longer beside others.
+/// Between two steps of a ring that is just so deep. Fitted to 188 products by every schedule on an H200, of which tiles of 96 to 112 x 128 would look
+/// too fast beside others without it, now that deep rings spare shared memory.
 const TURN_OF_A_DEEP_RING: u32 = 25;
 /// Between two steps of a pair of one warpgroup each, with such rings. Measured on an H200 by tiles of 64 x 128, single and in pairs: 384 x 2560 x 6144 takes
 /// 22.4 and 24.0 µs, 200 x 12288 x 4096 42.3 and 44.9, 120 x 8192 x 8192, whose weights single blocks read again, 41.8 and 36.8.
