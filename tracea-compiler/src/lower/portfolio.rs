@@ -5,43 +5,15 @@ use super::precomputed::precomputed;
 use super::relaid::{Laid, with_turned_results};
 use super::{Lowered, flat_sums, lower, single, skew, swapped, whole_rows};
 use crate::nest::Nest;
-use crate::program::{Domain, Program, Stmt, Units, pressure};
+use crate::program::{Domain, Major, Program, Stmt, Units, pressure};
 use crate::schedule::target::{self, Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError};
 use std::collections::BTreeSet;
 use std::rc::Rc;
-
-/// Columns of the widest tiles, and of others beside their halves, which leave fewer over where those do.
-const WIDE: u32 = 256;
-const HALF: u32 = 128;
-const THREE_QUARTERS: u32 = 192;
-/// The same for products that are little else: many sizes fill waves by one of these alone. Measured on an H100, the fastest of all schedules of 52
-/// products of f16, no one chosen for it: without these 0.972 of what it is with them and 112 and 224 in the geometric mean, by 160 alone 0.988, by 144
-/// and 160 0.995, by these four 0.998; 896 x 5120 x 3072 takes 42.3 µs by 144 columns, and 46.9 without.
-const BETWEEN: [u32; 4] = [208, 176, 160, 144];
-/// And of tiles that pairs of blocks take as well as single ones, for rows of operands that begin amid lines of memory: twice as many lines come from
-/// L2, of which a pair asks for fewer. Measured on an H100: 3000³ takes 92.6 µs by pairs of 128 x 192, 103 without, whose rows are copied first;
-/// 600 x 7400 x 3080 60 by pairs of 160 rows, 65 by others. And for two tiles of rows that share large weights: 200 x 8192 x 8192 takes 42.3 µs on an H200 by
-/// pairs of 104, and 43.2 by single ones, 136 x 8192 x 8192 (`nn`) 36.7 by pairs of 80, and 38.6.
-const PAIRED: [u32; 6] = [256, 208, 192, 160, 104, 80];
-/// The same instead of half as many, for few tiles. Measured on an H200: 256 x 5120 x 3072 takes 17.0 µs by 80 columns, and 20.9 without, 896 x
-/// 1536 x 1536 12.0 by 96, and 13.2; over 28 products of up to 9 million results, the fastest takes 0.979 of what it did in the geometric mean.
-const BETWEEN_NARROW: [u32; 2] = [96, 80];
-/// And rows of a product the other way round. Measured on an H200 with f16: 192 x 6144 x 4096 takes 22.7 µs by 96 of its rows and 128 columns, and 25.2
-/// without, 3072 x 512 x 4096 23.6 and 26.0; 300 x 5120 x 13824 63.9 by 104, and 71.8 without, 200 x 7168 x 7168 34.8 and 38.8, 300 x 8192 x 8192 56.5 by
-/// 152, and 58.4, 224 x 7168 x 7168 38.1 by 112, and 41.8.
-const FEW_MORE: [u32; 5] = [152, 112, 104, 96, 80];
-/// The same beside 192 columns, three warpgroups', and beside 64, one warpgroup's. Measured on an H100 with f16, over 41 products of 136 to 1096 rows
-/// and two ways to lie in memory: by these and by 80 rows beside 128 columns the fastest of all takes 0.978 of what it did in the geometric mean; 300 x 12288
-/// x 4096 46.1 µs by 160 rows, 53.7 without, 392 x 12288 x 8192 123 by 112, 136 without. On an H200, 200 x 12288 x 4096 (`nn`) takes 32.3 µs by 104, and
-/// 34.3 by 112.
-const OF_THREE: [u32; 5] = [160, 144, 112, 104, 80];
-const OF_ONE: u32 = 80;
-/// The same for warpgroups that take turns. Measured on an H200 with f16: 4096 x 1280 x 1280 takes 22.7 µs by 160 columns, and 23.3 without, 5120 x 1280
-/// x 768 19.5 by 144, and 20.4.
-const IN_TURN: [u32; 2] = [160, 144];
-/// And where two products lie side by side, with half of the columns each.
-const BETWEEN_SIDE_BY_SIDE: [u32; 3] = [112, 96, 80];
+use widths::{
+    BETWEEN, BETWEEN_NARROW, BETWEEN_SIDE_BY_SIDE, FEW_MORE, HALF, IN_TURN, LITTLE_LESS, OF_ONE, OF_THREE, PAIRED,
+    THREE_QUARTERS, WIDE,
+};
 
 /// Lowers under schedules of the compiler's own, the widest first; the launcher ranks them once it knows the sizes.
 ///
@@ -101,6 +73,7 @@ fn schedules_of(nest: &Nest, target: &'static Target) -> Result<Vec<Lowered>, Sc
             let between = by_columns_between(&laid, &facts, &narrower, WIDE, &BETWEEN);
             portfolio.extend(between.into_iter().flat_map(|lowered| with_pairs_of_rows(&laid, &facts, lowered)));
             portfolio.extend(by_columns_between(&laid, &facts, &narrower, HALF, &BETWEEN_SIDE_BY_SIDE));
+            portfolio.extend(by_long_steps(&laid, &facts, &narrower));
             portfolio.extend(by_square_tiles(&laid, &facts, &narrower));
             portfolio.extend(by_tall_tiles(&laid, &facts, &narrower));
         }
@@ -302,6 +275,26 @@ fn by_columns_between(laid: &Laid, facts: &Facts, schedule: &Schedule, wide: u32
     widths.iter().filter_map(of).collect()
 }
 
+/// Twice as many terms a step, for wide tiles of weights that memory brings, where terms lie side by side: 256 bytes of a row come at once. Measured on an
+/// H200: two products side by side, 128 x 14336 x 4096, take 61.6 µs by 112 columns each and two steps of 128 terms, and 65.1 by four of 64; 128 x
+/// 28672 x 8192 (`tn`) 119.7 by 256 columns, and 123.6.
+fn by_long_steps(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered> {
+    const STAGES: std::ops::RangeInclusive<u32> = 2..=4;
+    let by_terms = |dot: &DotFact| matches!(dot.b, OperandSource::Tensor { major: Major::K, .. });
+    if !facts.dots.iter().all(by_terms) {
+        return Vec::new();
+    }
+    let (wide, widths) = if facts.dots.len() == 1 { (WIDE, &[WIDE][..]) } else { (HALF, &[HALF, LITTLE_LESS][..]) };
+    let of = |columns: &u32| {
+        let tile = schedule::variants::by_fewer_columns(&laid.nest, facts, schedule, wide, *columns)?;
+        let mut long = Schedule { why: "long steps, for weights that memory brings".into(), ..tile.clone() };
+        schedule::variants::deepen(&laid.nest, facts, &mut long);
+        let longer = (long.blocks != tile.blocks).then_some(long)?;
+        depth::deepest(laid, facts, &longer, STAGES, has_registers_for).ok().flatten()
+    };
+    widths.iter().filter_map(of).collect()
+}
+
 /// Rows that threads have registers for, from the chunks of memory in which they begin, in one step.
 fn by_whole_rows(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Result<Vec<Lowered>, ScheduleError> {
     let Some(found) = skew::find(&laid.nest, facts, None) else { return Ok(Vec::new()) };
@@ -390,20 +383,26 @@ fn by_three_warpgroups(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Optio
 
 /// Tiles of two blocks of rows to a warpgroup, by themselves and for pairs of blocks, where operands come and results leave by rows. Measured on an H100
 /// with f16, by these and by the fastest of all others: 600 x 7400 x 3080 (`nn`) takes 46.7 µs and 60.3, 2200 x 6600 x 1800 87.7 and 94.9, 5000³
-/// 359 and 371.
+/// 359 and 371. Of few rows the other way round, two tiles leave a wave of many columns less over by fewer: on an H200, 264 x 14336 x 5120 takes 60.2 µs by
+/// 136 of them, and 63.8 by others.
 fn by_tall_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered> {
     const COLUMNS: u32 = 160;
+    const FEWER: u32 = 136;
     const STAGES: u32 = 4;
     if schedule::variants::gathers(&laid.nest, facts) {
         return Vec::new();
     }
-    let tall = schedule::variants::by_tall_tiles(&laid.nest, facts, schedule, COLUMNS);
-    let tall = tall.map(|tall| Schedule { stages: STAGES, ..tall });
+    let of = |columns: u32| {
+        let tall = schedule::variants::by_tall_tiles(&laid.nest, facts, schedule, columns)?;
+        Some(Schedule { stages: STAGES, ..tall })
+    };
+    let tall = of(COLUMNS);
     let pairs = tall.as_ref().and_then(|tall| {
         let pairs = schedule::variants::by_pairs(&laid.nest, facts, tall)?;
         Some(Schedule { why: tall.why.clone(), ..pairs })
     });
-    let tiles = tall.into_iter().chain(pairs).filter_map(|schedule| by_rows_alone(laid, facts, schedule));
+    let fewer = if schedule.swapped { of(FEWER) } else { None };
+    let tiles = tall.into_iter().chain(pairs).chain(fewer).filter_map(|schedule| by_rows_alone(laid, facts, schedule));
     // Threads write 32-bit results to panels one by one, which takes addresses.
     let leaves_halves =
         |tall: &Lowered| tall.program.shared.iter().all(|shared| !shared.sent || shared.dtype.bytes() <= 2);
@@ -579,6 +578,7 @@ fn shrunk(laid: &Laid, facts: &Facts, lowered: Lowered) -> Option<Lowered> {
 }
 
 mod depth;
+mod widths;
 
 #[cfg(test)]
 mod tests;

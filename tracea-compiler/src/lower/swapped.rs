@@ -194,9 +194,12 @@ mod tests {
         let swapped = portfolio.iter().filter(|lowered| lowered.schedule.swapped && lowered.schedule.cluster.is_none());
         let tiles: Vec<(u32, u32)> =
             swapped.map(|lowered| (lowered.program.layouts[0].rows, lowered.program.layouts[0].cols)).collect();
-        let more = [192, 208, 176, 160, 144, 256, 152, 112, 104, 96, 80].map(|rows| (128, rows));
-        let of_three = [160, 144, 112, 104, 80].map(|rows| (192, rows));
-        assert_eq!(tiles, [&[(128, 16), (128, 32)], &more[..], &[(256, 160)], &of_three, &[(64, 80)]].concat());
+        let more = [192, 208, 176, 160, 144, 256, 152, 136, 120, 112, 104, 96, 88, 80].map(|rows| (128, rows));
+        let of_three = [160, 144, 136, 112, 104, 88, 80, 72].map(|rows| (192, rows));
+        assert_eq!(
+            tiles,
+            [&[(128, 16), (128, 32)], &more[..], &[(256, 160), (256, 136)], &of_three, &[(64, 80)]].concat()
+        );
     }
 
     /// Panels bring tiles of 16 bits; wider ones would come element by element.

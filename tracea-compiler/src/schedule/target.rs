@@ -41,11 +41,11 @@ pub static SM_90A: Target = Target {
 /// The targets that lowering knows.
 pub static TARGETS: [&Target; 2] = [&SM_80, &SM_90A];
 
-/// Whether `wgmma.cuh` has a warpgroup's product of so many columns. The hardware has all multiples of 8: of the odd ones, these are those that
-/// portfolios try, since each takes every kernel's compilation time.
+/// Whether `wgmma.cuh` has a warpgroup's product of so many columns. The hardware has all multiples of 8: of the odd ones, these are as
+/// wide as portfolios try, since each takes every kernel's compilation time.
 pub fn has_product_of(columns: u32) -> bool {
-    const ODD_TIMES_8: [u32; 2] = [104, 152];
-    (columns.is_multiple_of(16) && (16..=256).contains(&columns)) || ODD_TIMES_8.contains(&columns)
+    columns.is_multiple_of(16) && (16..=256).contains(&columns)
+        || columns.is_multiple_of(8) && (72..=152).contains(&columns)
 }
 
 /// Shared memory that a block can ask for on some device.
@@ -70,6 +70,6 @@ mod tests {
         for columns in (1..=300).filter(|columns| has_product_of(*columns)) {
             assert!(text.contains(&format!("TRACEA_WGMMA({columns}, ")), "{columns}");
         }
-        assert!(has_product_of(104) && !has_product_of(120) && !has_product_of(272));
+        assert!(has_product_of(104) && !has_product_of(168) && !has_product_of(272));
     }
 }

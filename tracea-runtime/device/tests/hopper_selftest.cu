@@ -753,9 +753,9 @@ int main() {
     test_unit_queue(1, 9);
     test_unit_queue(40, 40);
     test_unit_queue(132, 5000);
-    test_wgdots<f16, 8, 16, 24, 32, 48, 64, 80, 96, 104, 112, 128, 144, 152, 160, 176, 192, 208, 224, 240, 256>();
-    test_wgdots<bf16, 8, 16, 24, 32, 48, 64, 80, 96, 104, 112, 128, 144, 152, 160, 176, 192, 208, 224, 240, 256>();
-    test_wgdots<tf32, 8, 16, 24, 32, 48, 64, 80, 96, 104, 112, 128, 144, 152, 160, 176, 192, 208, 224, 240, 256>();
+    test_wgdots<f16, 8, 16, 24, 32, 48, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 176, 192, 208, 224, 240, 256>();
+    test_wgdots<bf16, 8, 16, 24, 32, 48, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 176, 192, 208, 224, 240, 256>();
+    test_wgdots<tf32, 8, 16, 24, 32, 48, 64, 72, 80, 88, 96, 104, 112, 120, 128, 136, 144, 152, 160, 176, 192, 208, 224, 240, 256>();
     test_wgdots_registers<f16, false>();
     test_wgdots_registers<f16, true>();
     test_wgdots_registers<bf16, false>();
@@ -780,6 +780,8 @@ int main() {
     test_transposed_panel_stores<Mma16816<64, 128, 4, 1>, bf16, 64>();
     test_transposed_panel_stores<Mma16816<128, 208, 8, 1>, f16, 64>();
     test_transposed_panel_stores<Mma16816<128, 104, 8, 1>, f16, 64>();
+    test_transposed_panel_stores<Mma16816<192, 72, 12, 1>, f16, 64>();
+    test_transposed_panel_stores<Mma16816<128, 136, 8, 1>, f16, 48>();
     test_transposed_panel_stores<Mma16816<128, 152, 8, 1>, float, 32>();
     test_transposed_panel_stores<Mma16816<128, 80, 8, 1>, float, 32>();
     test_transposed_panel_stores<Mma16816<128, 16, 8, 1>, float, 16>();
@@ -788,6 +790,7 @@ int main() {
     test_transposed_panel_read<Mma16816<192, 80, 12, 1>, f16, 64>();
     test_transposed_panel_read<Mma16816<64, 208, 4, 1>, bf16, 64>();
     test_transposed_panel_read<Mma16816<128, 152, 8, 1>, f16, 64>();
+    test_transposed_panel_read<Mma16816<128, 88, 8, 1>, f16, 64>();
     test_early_cols<Mma16816<128, 256, 8, 1>, f16, 32>();
     test_early_cols<Mma16816<128, 144, 8, 1>, bf16, 32>();
     test_early_cols<Mma16816<64, 96, 4, 1>, f16, 16>();

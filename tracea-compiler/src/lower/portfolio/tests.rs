@@ -1,7 +1,7 @@
 use super::*;
 use crate::nest::AxisKind;
 use crate::schedule::target::{SM_80, SM_90A};
-use crate::testing::{gated, nest};
+use crate::testing::{gated, gemm, nest};
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -224,4 +224,29 @@ fn the_deepest_ring_that_fits_is_found_by_leaping_too() {
         assert_eq!(found.map(|lowered| lowered.schedule.stages), one_by_one, "{columns} columns");
         assert!(one_by_one.is_some_and(|stages| stages > 2), "{columns} columns: {one_by_one:?}");
     }
+}
+
+/// Terms that lie side by side come two lines of a row at a time.
+#[test]
+fn weights_come_by_long_steps_where_terms_lie_side_by_side() {
+    let long = |item: TokenStream| {
+        let (nest, _) = nest(item);
+        let portfolio = lower_portfolio(&nest, &SM_90A).expect("it lowers");
+        let few = portfolio.into_iter().filter(|one| one.schedule.stages == 2);
+        few.filter(|one| one.schedule.target == &SM_90A).map(|one| one.schedule.blocks).collect::<Vec<_>>()
+    };
+    let schedule = quote!(sm_90a, i = 128, j = 128, k = 64, stages = 4, consumers = 2);
+    let tile = |columns: u32| vec![Some(128), Some(columns), Some(128)];
+    assert_eq!(long(gated(schedule.clone())), [tile(128), tile(112)]);
+    assert!(long(gemm(schedule)).is_empty(), "columns lie side by side there");
+    let transposed = quote! {
+        fn product<M: Dim, N: Dim, K: Dim>(a: &Tensor<f16, (M, K)>, b: &Tensor<f16, (N, K)>, c: &mut Tensor<f16, (M, N)>) {
+            tile!(for (i, j) in (M, N) {
+                let mut acc = zeros::<f32>((i, j));
+                tile!(for k in K { acc += dot(a[(i, k)], b[(j, k)].t()); });
+                c[(i, j)] = acc.to();
+            });
+        }
+    };
+    assert_eq!(long(transposed), [tile(256)]);
 }

@@ -40,6 +40,11 @@ const DEEP_RING: u32 = 6;
 /// Between two steps of a ring that is just so deep. Fitted to 188 products by every schedule on an H200, of which tiles of 96 to 112 x 128 would look
 /// too fast beside others without it, now that deep rings spare shared memory.
 const TURN_OF_A_DEEP_RING: u32 = 25;
+/// And of a pair whose rings are deeper. Fitted to an H200's times by 80 x 128, single and in pairs: 136 x 7168 x 7168 (`tn`) takes 31.6 and 32.8 µs.
+const TURN_OF_A_DEEP_PAIR: u32 = 6;
+/// Between two steps of a ring of two, which waits for all of one while the other is multiplied. Fitted to an H200's times by 128 x 256, steps of 128 terms beside
+/// twice as many of 64: 136 x 8192 x 8192 takes 57.9 and 51.9 µs, 264 x 14336 x 5120 87.7 and 80.6, 4096³ 192.3 and 188.4.
+const TURN_OF_TWO_STEPS: u32 = 220;
 /// Between two steps of a pair of one warpgroup each, with such rings. Measured on an H200 by tiles of 64 x 128, single and in pairs: 384 x 2560 x 6144 takes
 /// 22.4 and 24.0 µs, 200 x 12288 x 4096 42.3 and 44.9, 120 x 8192 x 8192, whose weights single blocks read again, 41.8 and 36.8.
 const TURN_OF_A_SMALL_PAIR: u32 = 40;
@@ -93,15 +98,7 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         let known = is_read_before(nest, facts, program, at);
         let moved = shared_traffic(nest, schedule, dot, known, &mut written);
         let shared = match schedule.target.pipeline {
-            Pipeline::WarpRoles => {
-                let each = match schedule.threads() {
-                    _ if schedule.pingpong => SHARED_BYTES_IN_TURN,
-                    threads if threads > 2 * WARPGROUP => SHARED_BYTES_OF_THREE,
-                    _ if schedule.stages >= MANY_STEPS => SHARED_BYTES_OF_MANY_STEPS,
-                    _ => SHARED_BYTES,
-                };
-                moved / each
-            }
+            Pipeline::WarpRoles => moved / shared_bytes(schedule),
             Pipeline::CommitGroups => 0,
         };
         let read: u32 = [(&dot.a, dot.m), (&dot.b, dot.n)]
@@ -122,11 +119,11 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         together = before.and(multiply, read, shared);
         let cycles = (together.cycles() - before.cycles()).max(1);
         if schedule.pingpong && !chained {
-            cost.alone += (moved / SHARED_BYTES).saturating_sub(cycles);
+            cost.alone += (moved / shared_bytes_together(schedule)).saturating_sub(cycles);
         }
         // Without any row of the first operand.
         let rows = tile_bytes(schedule, dot, dot.m);
-        let without = [read.saturating_sub(rows / L2_BYTES), shared.saturating_sub(rows / SHARED_BYTES)];
+        let without = [read.saturating_sub(rows / L2_BYTES), shared.saturating_sub(rows / shared_bytes(schedule))];
         spared.push(cycles.saturating_sub(without.into_iter().fold(multiply.max(1), u32::max)));
         let (deep, alone) = (schedule.stages >= DEEP_RING, schedule.tile_threads() <= WARPGROUP);
         let turn = match schedule.target.pipeline {
@@ -138,8 +135,10 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
                 TURN_OF_A_PAIR + shorter / OF_SHORTER_STEPS
             }
             Pipeline::WarpRoles if schedule.pingpong => BY_TURNS,
+            Pipeline::WarpRoles if schedule.stages == 2 && !chained => TURN_OF_TWO_STEPS,
             Pipeline::WarpRoles if chained && alone => OF_A_CHAIN,
             Pipeline::WarpRoles if !alone && schedule.stages == DEEP_RING => TURN_OF_A_DEEP_RING,
+            Pipeline::WarpRoles if !alone && deep && schedule.cluster.is_some() => TURN_OF_A_DEEP_PAIR,
             Pipeline::WarpRoles if !alone && deep => 0,
             Pipeline::WarpRoles if schedule.cluster.is_some() && alone && deep => TURN_OF_A_SMALL_PAIR,
             Pipeline::WarpRoles if schedule.cluster.is_none() && alone && schedule.holds_slots_longer() => 0,
@@ -181,6 +180,20 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule, program, &spared);
     cost
+}
+
+/// Bytes a cycle that shared memory moves beside the schedule's products.
+fn shared_bytes(schedule: &Schedule) -> u32 {
+    if schedule.pingpong { SHARED_BYTES_IN_TURN } else { shared_bytes_together(schedule) }
+}
+
+/// The same while no turns are taken.
+fn shared_bytes_together(schedule: &Schedule) -> u32 {
+    match schedule.threads() {
+        threads if threads > 2 * WARPGROUP => SHARED_BYTES_OF_THREE,
+        _ if schedule.stages >= MANY_STEPS => SHARED_BYTES_OF_MANY_STEPS,
+        _ => SHARED_BYTES,
+    }
 }
 
 /// Cycles of products that the same instructions multiply: of tensor cores, of their operands' way from L2, and of shared memory.
@@ -575,5 +588,13 @@ mod tests {
             }
         });
         assert_eq!(tiles, [(0, 128 * 64 * 2, vec![]), (1, 128 * 64 * 2, vec![(1, 128)])]);
+    }
+    #[test]
+    fn a_ring_of_two_steps_waits_longer() {
+        let first = |schedule: TokenStream| cost(gemm(schedule)).steps[0].clone();
+        let two = first(quote!(sm_90a, i = 128, j = 256, k = 128, stages = 2, consumers = 2));
+        assert_eq!(two.latency - two.work, super::TURN_OF_TWO_STEPS);
+        let four = first(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2));
+        assert!(two.latency > 2 * four.latency, "{} {}", two.latency, four.latency);
     }
 }
