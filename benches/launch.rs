@@ -1,17 +1,18 @@
-//! What a warm launch costs the host, beside the driver's own call for the same code and parameters: `cargo bench --bench launch`
+//! What a warm launch costs the host, beside the driver's own call for as many parameters of the same sizes: `cargo bench --bench launch`
 //!
-//! Needs a GPU. Both enqueue in turn, in bursts that the stream's queue holds; waiting for the device is not counted.
+//! Needs a GPU. All enqueue in turn, in bursts that the stream's queue holds; waiting for the device is not counted.
 
 use criterion::Criterion;
 use cudarc::driver::{CudaStream, result, sys};
+use std::cell::RefCell;
 use std::error::Error;
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracea::cuda::{Specialization, compile_variant};
 use tracea::kernels::gemm::gemm_nt;
-use tracea::plan::{Arg, KernelDef, Variant};
+use tracea::plan::{Arg, Variant};
 use tracea::prelude::*;
 
 /// Fewer than a stream's queue holds, so that no call waits for the device.
@@ -20,12 +21,11 @@ const BURST: u64 = 200;
 /// Elements: one thread block.
 const SIZE: usize = 64;
 
-/// Of `increment`: two tensors and a size.
-const MOST_PARAMETERS: usize = 8;
+/// Bytes of the largest parameter, a tensor map.
+const WIDEST: usize = 128;
 
-type Vector = Tensor<f32, (Dyn,)>;
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
-type Contender<'a> = &'a mut dyn FnMut() -> Outcome;
+type Contender<'a> = (&'a str, &'a mut dyn FnMut() -> Outcome);
 
 /// `y = x + 1`
 #[kernel]
@@ -55,30 +55,32 @@ fn run(criterion: &mut Criterion) -> Outcome {
         eprintln!("no CUDA device: there is no launch to measure");
         return Ok(());
     }
-    let bare = BareLaunch::new(&device)?;
     let x = device.zeros::<f32, _>((SIZE,))?;
     let mut y = device.zeros::<f32, _>((SIZE,))?;
     increment(&x, &mut y).launch()?;
+    let few = BareLaunch::of(&increment(&x, &mut y), &device)?;
     let (a, b) = (device.zeros::<f16, _>((SIZE, SIZE))?, device.zeros::<f16, _>((SIZE, SIZE))?);
     let mut c = device.zeros::<f16, _>((SIZE, SIZE))?;
     gemm_nt(&a, &b, &mut c).launch()?;
+    let maps = BareLaunch::of(&gemm_nt(&a, &b, &mut c), &device)?;
 
-    let contenders: [(&str, Contender<'_>); 3] = [
-        ("cuLaunchKernel", &mut || bare.launch()),
+    let few_parameters: [Contender<'_>; 2] = [
+        ("cuLaunchKernel as increment", &mut || few.launch()),
         ("increment", &mut || Ok(increment(&x, &mut y).launch()?)),
+    ];
+    bench(criterion, &device, few_parameters)?;
+    let tensor_maps: [Contender<'_>; 2] = [
+        ("cuLaunchKernel as gemm_nt", &mut || maps.launch()),
         ("gemm_nt", &mut || Ok(gemm_nt(&a, &b, &mut c).launch()?)),
     ];
-    bench(criterion, &device, contenders)
+    bench(criterion, &device, tensor_maps)
 }
 
-fn bench<const N: usize>(
-    criterion: &mut Criterion,
-    device: &Device,
-    mut contenders: [(&str, Contender<'_>); N],
-) -> Outcome {
-    let mut times = [const { Vec::new() }; N];
+/// The driver's own call, and a launch.
+fn bench(criterion: &mut Criterion, device: &Device, mut contenders: [Contender<'_>; 2]) -> Outcome {
+    let mut times = [const { Vec::new() }; 2];
     let mut group = criterion.benchmark_group("launch");
-    for counted in 0..N {
+    for counted in 0..2 {
         group.bench_function(contenders[counted].0, |bencher| {
             bencher.iter_custom(|launches| {
                 let mut total = Duration::ZERO;
@@ -97,16 +99,12 @@ fn bench<const N: usize>(
         });
     }
     group.finish();
-    let medians = times.map(|mut times| {
+    let [bare, launch] = times.map(|mut times| {
         times.sort();
-        times.get(times.len() / 2).copied()
+        times.get(times.len() / 2).copied().unwrap_or_default()
     });
-    if let [Some(bare), launches @ ..] = &medians[..] {
-        for ((name, _), launch) in contenders[1..].iter().zip(launches) {
-            let over = launch.map_or(f64::NAN, |launch| launch.as_secs_f64() - bare.as_secs_f64());
-            println!("{name}: {:.3} µs over the driver's call of {bare:.3?}", over * 1e6);
-        }
-    }
+    let over = launch.as_secs_f64() - bare.as_secs_f64();
+    println!("{}: {:.3} µs over the driver's call of {bare:.3?}", contenders[1].0, over * 1e6);
     Ok(())
 }
 
@@ -122,56 +120,55 @@ fn time(device: &Device, calls: u64, launch: &mut dyn FnMut() -> Outcome) -> Out
     Ok(time)
 }
 
-/// `increment` without the runtime: its function and its parameters, ready for the driver.
+/// A launch without the runtime, of a kernel that does nothing: as many threads, as much shared memory, and parameters of the same sizes.
 struct BareLaunch {
     stream: Arc<CudaStream>,
     function: sys::CUfunction,
     blocks: u32,
     threads: u32,
     shared_bytes: u32,
-    parameters: Vec<u64>,
-    /// Where the parameters' addresses point.
-    _tensors: [Vector; 2],
+    parameters: Vec<[u8; WIDEST]>,
+    pointers: RefCell<Vec<*mut c_void>>,
 }
 
 impl BareLaunch {
-    fn new(device: &Device) -> Outcome<BareLaunch> {
-        let x = device.zeros::<f32, _>((SIZE,))?;
-        let mut y = device.zeros::<f32, _>((SIZE,))?;
-        let launch = increment(&x, &mut y);
+    fn of(launch: &Launch<'_>, device: &Device) -> Outcome<BareLaunch> {
         let (kernel, chosen) = (launch.kernel(), launch.chosen()?);
-        let [instance] = kernel.instances else { return Err("`increment` has one instance".into()) };
-        let variant = instance.variants.iter().find(|variant| variant.schedule == chosen);
-        let variant = variant.ok_or_else(|| format!("no variant has the schedule `{chosen}`"))?;
+        let has_it = |variant: &&Variant| variant.schedule == chosen;
+        let found =
+            kernel.instances.iter().find_map(|instance| Some((instance, instance.variants.iter().find(has_it)?)));
+        let (instance, variant) = found.ok_or_else(|| format!("no variant has the schedule `{chosen}`"))?;
+        let empty = Variant::of_source("empty", source_of(variant.args).leak(), variant.threads);
+        let (major, minor) = device.compute_capability().ok_or("the CPU runs no machine code")?;
+        let code = compile_variant(kernel, instance, &empty, Specialization::default(), &format!("sm_{major}{minor}"))?;
 
-        let facts = variant.aligned.iter().fold(Specialization::default(), |facts, &tensor| facts.aligned(tensor, 16));
-        let code = compile_variant(kernel, instance, variant, facts, &architecture(device, variant)?)?;
         let stream = device.stream().ok_or("the CPU launches nothing")?.clone();
         stream.context().bind_to_thread()?;
         // SAFETY: the image is a whole cubin, whose header tells the driver its size; the driver copies it.
         let module = unsafe { result::module::load_data(code.cubin.as_ptr().cast())? };
         // SAFETY: the module was loaded just now and is never unloaded.
-        let function = unsafe { result::module::get_function(module, CString::new(variant.entry)?)? };
+        let function = unsafe { result::module::get_function(module, c"empty".into())? };
+        let most_shared = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function is of a module that stays loaded.
+        unsafe { result::function::set_function_attribute(function, most_shared, variant.shared_bytes as i32)? };
         let blocks = variant.grid.iter().map(|axis| SIZE.div_ceil(axis.block as usize)).product::<usize>();
-        let parameters = parameters(kernel, variant, [x.address(), y.address()])?;
         Ok(BareLaunch {
             stream,
             function,
             blocks: u32::try_from(blocks)?,
             threads: variant.threads,
             shared_bytes: variant.shared_bytes,
-            parameters,
-            _tensors: [x, y],
+            parameters: vec![[0; WIDEST]; variant.args.len()],
+            pointers: RefCell::default(),
         })
     }
 
     fn launch(&self) -> Outcome {
-        let mut pointers = [std::ptr::null_mut::<c_void>(); MOST_PARAMETERS];
-        for (pointer, value) in pointers.iter_mut().zip(&self.parameters) {
-            *pointer = (value as *const u64).cast_mut().cast();
-        }
-        // SAFETY: the context was bound to this thread, the values are those that the variant's plan asks for, in its order, the
-        // tensors live as long as this launch and its stream's work, and the driver reads the values during the call.
+        let mut pointers = self.pointers.borrow_mut();
+        pointers.clear();
+        pointers.extend(self.parameters.iter().map(|value| value.as_ptr().cast_mut().cast()));
+        // SAFETY: the context was bound to this thread, the kernel takes as many parameters, none of more bytes than each has here, and
+        // the driver reads them during the call.
         let launched = unsafe {
             sys::cuLaunchKernel(
                 self.function,
@@ -191,28 +188,19 @@ impl BareLaunch {
     }
 }
 
-/// What the cubin is made for: `sm_90a` code runs on that alone, other code is made for the device at hand.
-fn architecture(device: &Device, variant: &Variant) -> Outcome<String> {
-    if variant.target.ends_with(|letter: char| letter.is_ascii_alphabetic()) {
-        return Ok(variant.target.to_owned());
-    }
-    let (major, minor) = device.compute_capability().ok_or("the CPU runs no machine code")?;
-    Ok(format!("sm_{major}{minor}"))
-}
-
-/// The values of the parameters, each in as many of 8 bytes as it takes.
-fn parameters(kernel: &KernelDef, variant: &Variant, addresses: [usize; 2]) -> Outcome<Vec<u64>> {
-    let value = |arg: &Arg| match *arg {
-        Arg::Pointer(tensor) => Ok(addresses[tensor] as u64),
-        Arg::Extent(_) => {
-            let mut bytes = [0; 8];
-            bytes[..4].copy_from_slice(&(SIZE as i32).to_ne_bytes());
-            Ok(u64::from_ne_bytes(bytes))
-        }
-        ref other => Err(format!("this bench does not know how to pass {other:?} to `{}`", kernel.name).into()),
+/// A kernel that takes such parameters and does nothing.
+fn source_of(args: &[Arg]) -> String {
+    let parameter = |(at, arg): (usize, &Arg)| match arg {
+        Arg::Pointer(_) | Arg::Stride(..) | Arg::Workspace | Arg::Arrivals | Arg::Taken => format!("long long p{at}"),
+        Arg::TensorMap { .. } | Arg::WindowMap(_) => format!("const __grid_constant__ Map p{at}"),
+        Arg::Extent(_) | Arg::Scalar(_) | Arg::KeptColumns => format!("int p{at}"),
+        Arg::Parts | Arg::WholeTiles | Arg::WindowCorner(..) => format!("int p{at}"),
+        Arg::DivideByDims(_) | Arg::DivideByBlocks(_) | Arg::DivideByLastGroup(..) => format!("Divisor p{at}"),
+        Arg::DivideByRowsTogether | Arg::DivideByParts | Arg::DivideByCutTiles => format!("Divisor p{at}"),
     };
-    if variant.args.len() > MOST_PARAMETERS {
-        return Err(format!("`{}` has more than {MOST_PARAMETERS} parameters", kernel.name).into());
-    }
-    variant.args.iter().map(value).collect()
+    let parameters = args.iter().enumerate().map(parameter).collect::<Vec<_>>().join(", ");
+    format!(
+        "struct __align__(64) Map {{ char bytes[128]; }};\nstruct Divisor {{ unsigned divisor, multiplier, shift; }};\n\
+         extern \"C\" __global__ void empty({parameters}) {{}}\n"
+    )
 }

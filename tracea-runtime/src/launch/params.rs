@@ -7,6 +7,7 @@ use super::tensor_map::{EncodedMaps, UNUSED_MAP, box_map, window_map};
 use super::window::Windows;
 use crate::error::{Error, Result};
 use crate::plan::{Arg, GridAxis, Variant};
+use std::cell::OnceCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 
@@ -38,6 +39,25 @@ pub(crate) struct Parameters<'r> {
     /// Bytes, and parameters, that are written.
     len: usize,
     count: usize,
+}
+
+/// Parameters of a plan's launch as they were packed before. All of them follow from the plan, but for those that change.
+pub(crate) struct Packed {
+    bytes: Box<[u8]>,
+    starts: Box<[usize]>,
+    /// Positions among the variant's.
+    changing: Box<[usize]>,
+}
+
+/// Whether the parameter may differ from one launch to the next by the same plan: by addresses, or by a number that is only passed on.
+fn changes(arg: &Arg) -> bool {
+    match arg {
+        Arg::Pointer(_) | Arg::TensorMap { .. } | Arg::WindowMap(_) | Arg::Scalar(_) => true,
+        Arg::Workspace | Arg::Arrivals | Arg::Taken => true,
+        Arg::Stride(..) | Arg::Extent(_) | Arg::DivideByDims(_) | Arg::DivideByBlocks(_) => false,
+        Arg::DivideByLastGroup(..) | Arg::DivideByRowsTogether | Arg::WindowCorner(..) | Arg::KeptColumns => false,
+        Arg::Parts | Arg::DivideByParts | Arg::WholeTiles | Arg::DivideByCutTiles => false,
+    }
 }
 
 /// Division by a number that is known at launch, as `device/fast_div.cuh` does it.
@@ -156,21 +176,55 @@ pub(super) fn tiles(kernel: &'static str, variant: &Variant, sizes: &Sizes) -> R
 }
 
 impl<'r> Parameters<'r> {
-    pub fn pack(given: &Given<'_>, room: &'r mut ParameterRoom) -> Result<Parameters<'r>> {
+    /// Packs them in the room; `known` has what an earlier launch by the same plan packed.
+    pub fn pack(given: &Given<'_>, room: &'r mut ParameterRoom, known: &OnceCell<Packed>) -> Result<Parameters<'r>> {
         let mut parameters = Parameters { room, len: 0, count: 0 };
-        for arg in given.variant.args {
-            let start = parameters.len.next_multiple_of(alignment(arg));
-            parameters.push(arg, given)?;
-            let Some(pointer) = parameters.room.pointers.get_mut(parameters.count) else {
-                return Err(Error::Shape(format!(
-                    "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
-                )));
-            };
-            // From the first byte, until all are written.
-            pointer.write(std::ptr::without_provenance_mut(start));
-            parameters.count += 1;
+        match known.get() {
+            Some(packed) => parameters.repeat(packed, given)?,
+            None => {
+                let packed = parameters.pack_all(given)?;
+                known.get_or_init(|| packed);
+            }
         }
         Ok(parameters)
+    }
+
+    fn pack_all(&mut self, given: &Given<'_>) -> Result<Packed> {
+        let args = given.variant.args;
+        let mut starts = Vec::with_capacity(args.len());
+        for (place, arg) in args.iter().enumerate() {
+            let start = self.len.next_multiple_of(alignment(arg));
+            self.push(place, arg, given)?;
+            self.point(place, start)?;
+            starts.push(start);
+        }
+        let changing = args.iter().enumerate().filter(|(_, arg)| changes(arg)).map(|(place, _)| place).collect();
+        Ok(Packed { bytes: self.bytes().into(), starts: starts.into(), changing })
+    }
+
+    fn repeat(&mut self, packed: &Packed, given: &Given<'_>) -> Result<()> {
+        self.put_bytes(0, &packed.bytes)?;
+        for &place in &packed.changing {
+            let (Some(arg), Some(start)) = (given.variant.args.get(place), packed.starts.get(place)) else {
+                return unplanned();
+            };
+            self.len = *start;
+            self.push(place, arg, given)?;
+        }
+        self.len = packed.bytes.len();
+        packed.starts.iter().enumerate().try_for_each(|(place, start)| self.point(place, *start))
+    }
+
+    /// The parameter at this place begins so many bytes from the first one, until all are written.
+    fn point(&mut self, place: usize, start: usize) -> Result<()> {
+        let Some(pointer) = self.room.pointers.get_mut(place) else {
+            return Err(Error::Shape(format!(
+                "the kernel has more than {MOST_PARAMETERS} parameters -- pass fewer tensors"
+            )));
+        };
+        pointer.write(std::ptr::without_provenance_mut(start));
+        self.count = place + 1;
+        Ok(())
     }
 
     /// A pointer to each parameter, as the driver takes them: it alone knows where the kernel wants them, since what is aligned to
@@ -188,15 +242,13 @@ impl<'r> Parameters<'r> {
         pointers
     }
 
-    #[cfg(test)]
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: `put` has written every byte below `len`, padding included.
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: every byte below `len` has been written, padding included.
         unsafe { std::slice::from_raw_parts(self.room.bytes.as_ptr().cast(), self.len) }
     }
 
-    fn push(&mut self, arg: &Arg, given: &Given<'_>) -> Result<()> {
+    fn push(&mut self, place: usize, arg: &Arg, given: &Given<'_>) -> Result<()> {
         let Given { variant, sizes, tensors, scalars, windows, maps, cut } = *given;
-        let place = self.count;
         match *arg {
             Arg::Pointer(tensor) => match tensors.get(tensor) {
                 Some(tensor) => self.put(&tensor.device_address().to_ne_bytes(), 8),
@@ -235,22 +287,20 @@ impl<'r> Parameters<'r> {
             }
             Arg::TensorMap { tensor, merged, boxes, narrow, short } => match tensors.get(tensor) {
                 Some(tensor) => {
-                    let map = maps.get(place, tensor.device_address(), || {
-                        box_map(tensor, merged, boxes, narrow, short, maps.pairs_above)
-                    })?;
-                    self.put(&map, 64)
+                    let encode = || box_map(tensor, merged, boxes, narrow, short, maps.pairs_above);
+                    maps.read(place, tensor.device_address(), encode, |map| self.put(map, 64))
                 }
                 None => unplanned(),
             },
             Arg::WindowMap(window) => {
-                let walked =
-                    windows.get(window).and_then(|(window, corners)| {
-                        let tensor = tensors.get(window.tensor)?;
-                        Some(maps.get(place, tensor.device_address(), || {
-                            window_map(tensor, window, corners, maps.pairs_above)
-                        }))
-                    });
-                self.put(&walked.unwrap_or(Ok(UNUSED_MAP))?, 64)
+                let walked = windows.get(window);
+                match walked.and_then(|(window, corners)| Some((window, corners, tensors.get(window.tensor)?))) {
+                    Some((window, corners, tensor)) => {
+                        let encode = || window_map(tensor, window, corners, maps.pairs_above);
+                        maps.read(place, tensor.device_address(), encode, |map| self.put(map, 64))
+                    }
+                    None => self.put(&UNUSED_MAP, 64),
+                }
             }
             Arg::WindowCorner(window, axis) => {
                 let lower = windows.get(window).and_then(|(_, corners)| corners.lower(axis));
@@ -267,14 +317,21 @@ impl<'r> Parameters<'r> {
 
     fn put<const N: usize>(&mut self, value: &[u8; N], alignment: usize) -> Result<()> {
         let start = self.len.next_multiple_of(alignment);
-        let Some(slots) = self.room.bytes.get_mut(start..).and_then(|rest| rest.first_chunk_mut::<N>()) else {
-            return Err(Error::Shape(format!("the kernel's parameters exceed {CAPACITY} bytes -- pass fewer tensors")));
-        };
-        *slots = value.map(MaybeUninit::new);
+        self.put_bytes(start, value)?;
         if self.len < start {
             self.room.bytes[self.len..start].fill(MaybeUninit::new(0));
         }
         self.len = start + N;
+        Ok(())
+    }
+
+    fn put_bytes(&mut self, start: usize, value: &[u8]) -> Result<()> {
+        let Some(slots) = self.room.bytes.get_mut(start..).and_then(|rest| rest.get_mut(..value.len())) else {
+            return Err(Error::Shape(format!("the kernel's parameters exceed {CAPACITY} bytes -- pass fewer tensors")));
+        };
+        slots.iter_mut().zip(value).for_each(|(slot, byte)| {
+            slot.write(*byte);
+        });
         Ok(())
     }
 }
@@ -362,8 +419,8 @@ mod tests {
         let maps = &EncodedMaps::of(0, 0.0);
         let given =
             Given { variant: &variant, sizes: &sizes, tensors: &tensors, scalars: &scalars, windows, maps, cut };
-        let mut room = ParameterRoom::new();
-        let parameters = Parameters::pack(&given, &mut room).unwrap();
+        let (mut room, known) = (ParameterRoom::new(), OnceCell::new());
+        let parameters = Parameters::pack(&given, &mut room, &known).unwrap();
         let mut expected = Vec::new();
         expected.extend(5i32.to_ne_bytes());
         expected.extend([0; 4]);
@@ -383,10 +440,28 @@ mod tests {
         expected.extend(1.5f32.to_ne_bytes());
         assert_eq!(cut.shares.units(2 * 5), 7 + (2 * 5 - 7) * 2);
         assert_eq!(parameters.bytes(), expected);
-        let pointers = parameters.pointers();
-        assert_eq!(pointers.len(), variant.args.len());
-        let places: Vec<usize> = pointers.iter().map(|pointer| pointer.addr() - pointers[0].addr()).collect();
-        assert_eq!(places[..5], [0, 8, 16, 24, 32], "an extent, a pointer, a scalar, a stride, a divisor");
+        let places = |parameters: Parameters<'_>| {
+            let pointers = parameters.pointers();
+            pointers.iter().map(|pointer| pointer.addr() - pointers[0].addr()).collect::<Vec<_>>()
+        };
+        let first = places(parameters);
+        assert_eq!(first.len(), variant.args.len());
+        assert_eq!(first[..5], [0, 8, 16, 24, 32], "an extent, a pointer, a scalar, a stride, a divisor");
+
+        // The next launch by the same plan.
+        let other = device.zeros::<f32, _>((3, 5)).unwrap();
+        let (mut tensors, mut scalars) = (Tensors::new(), Scalars::new());
+        tensors.push(other.raw());
+        scalars.push(Scalar::F32(2.5));
+        scalars.push(Scalar::I32(-2));
+        let given = Given { tensors: &tensors, scalars: &scalars, ..given };
+        let mut room = ParameterRoom::new();
+        let parameters = Parameters::pack(&given, &mut room, &known).unwrap();
+        expected[8..16].copy_from_slice(&other.raw().device_address().to_ne_bytes());
+        let last = expected.len() - 4;
+        expected[last..].copy_from_slice(&2.5f32.to_ne_bytes());
+        assert_eq!(parameters.bytes(), expected);
+        assert_eq!(places(parameters), first);
         assert_eq!(tiles("k", &variant, &sizes).unwrap(), 2 * 5);
         assert_eq!(tiles("k", &variant, &Sizes::of(&[0, 5])).unwrap(), 0);
         let paired = |axis| Variant { cluster: 2, paired: Some(axis), ..variant };

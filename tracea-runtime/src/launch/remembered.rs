@@ -115,7 +115,7 @@ mod tests {
     use crate::launch::tensor_map::EncodedMaps;
     use crate::launch::window::Windows;
     use crate::plan::Variant;
-    use std::cell::Cell;
+    use std::cell::{Cell, OnceCell};
 
     static INSTANCE: Instance =
         Instance { key: &[], known_dims: &[], variants: &[], precomputed: &[], unwritten: &[], functions: &[] };
@@ -149,6 +149,7 @@ mod tests {
                     copies: Copies::none(),
                     maps: EncodedMaps::of(0, 0.0),
                     counts: false,
+                    packed: OnceCell::new(),
                     rows_together: 1,
                 })
             })
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn maps_are_encoded_anew_for_another_address() {
         let maps = EncodedMaps::of(0, 0.0);
-        let get = |place, address, byte| maps.get(place, address, || Ok([byte; 128])).unwrap()[0];
+        let get = |place, address, byte| maps.read(place, address, || Ok([byte; 128]), |map| Ok(map[0])).unwrap();
         assert_eq!([get(3, 16, 1), get(3, 16, 2), get(0, 16, 3), get(3, 32, 4), get(3, 16, 5)], [1, 1, 3, 4, 5]);
     }
 }

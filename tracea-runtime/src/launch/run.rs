@@ -11,7 +11,7 @@ use super::copying::Copying;
 use super::joined::joined;
 use super::merged::{Gapless, Merged};
 use super::model::{Capacity, rows_together};
-use super::params::{Cut, Given, ParameterRoom, Parameters, Shares, shared_bytes, tiles};
+use super::params::{Cut, Given, Packed, ParameterRoom, Parameters, Shares, shared_bytes, tiles};
 use super::pick::Picked;
 use super::remembered::{self, Asked};
 use super::skew::alike_in_turn;
@@ -25,6 +25,7 @@ use crate::host::{HostArg, HostArray};
 use crate::plan::{Arg, Instance, Variant};
 use crate::tensor::RawTensor;
 use cudarc::driver::CudaStream;
+use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -56,6 +57,8 @@ pub(crate) struct Plan {
     pub counts: bool,
     /// [`Arg::DivideByRowsTogether`].
     pub rows_together: u32,
+    /// What its first launch packed.
+    pub packed: OnceCell<Packed>,
 }
 
 impl Launch<'_> {
@@ -219,6 +222,7 @@ impl Launch<'_> {
             maps: EncodedMaps::of(gpu.l2_bytes, gpu.bandwidth),
             rows_together: rows_together(variant, &sizes, Capacity::of(gpu)),
             counts: variant.counts_units(),
+            packed: OnceCell::new(),
         })
     }
 
@@ -271,7 +275,7 @@ impl Launch<'_> {
             cut,
         };
         let mut parameter_room = ParameterRoom::new();
-        let parameters = Parameters::pack(&of_code, &mut parameter_room)?;
+        let parameters = Parameters::pack(&of_code, &mut parameter_room, &plan.packed)?;
         gpu.bind()?;
         for other in self.other_streams(stream) {
             stream.join(other).doing("ordering two streams")?;

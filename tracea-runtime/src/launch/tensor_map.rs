@@ -69,18 +69,25 @@ impl EncodedMaps {
         EncodedMaps { encoded: RefCell::default(), pairs_above }
     }
 
-    pub fn get(&self, place: usize, address: u64, encode: impl FnOnce() -> Result<TensorMap>) -> Result<TensorMap> {
+    /// Passes on the map, encoded now if it was of another address.
+    pub fn read<T>(
+        &self,
+        place: usize,
+        address: u64,
+        encode: impl FnOnce() -> Result<TensorMap>,
+        take: impl FnOnce(&TensorMap) -> Result<T>,
+    ) -> Result<T> {
         let mut maps = self.encoded.borrow_mut();
         if maps.len() <= place {
             maps.resize(place + 1, None);
         }
-        match maps[place] {
-            Some((known, map)) if known == address => Ok(map),
-            _ => {
-                let map = encode()?;
-                maps[place] = Some((address, map));
-                Ok(map)
-            }
+        let slot = &mut maps[place];
+        if slot.as_ref().is_none_or(|(known, _)| *known != address) {
+            *slot = Some((address, encode()?));
+        }
+        match slot {
+            Some((_, map)) => take(map),
+            None => take(&UNUSED_MAP),
         }
     }
 }

@@ -12,6 +12,16 @@ pub struct Layout {
     strides: [usize; MAX_RANK],
 }
 
+/// Whether each axis of several elements steps over all that those before it reach, given as sizes and strides.
+fn each_steps_over(axes: impl Iterator<Item = (usize, usize)>) -> bool {
+    let mut reach = 0;
+    axes.filter(|(size, _)| *size > 1).all(|(size, stride)| {
+        let clear = stride > reach;
+        reach += stride * (size - 1);
+        clear
+    })
+}
+
 impl Layout {
     /// Row-major.
     pub fn contiguous(sizes: &[usize]) -> Result<Layout> {
@@ -115,20 +125,14 @@ impl Layout {
     /// Whether no two elements share memory, as far as nested axes show it: each stride, from the smallest up, steps over all that
     /// the smaller ones reach.
     pub fn is_injective(&self) -> bool {
-        if self.is_empty() {
+        // Most tensors' axes are in that order.
+        if self.is_empty() || each_steps_over(self.axes().rev()) {
             return true;
         }
         let mut axes = [(1, 0); MAX_RANK];
-        for (slot, axis) in axes.iter_mut().zip(self.axes().filter(|(size, _)| *size > 1)) {
-            *slot = axis;
-        }
+        axes.iter_mut().zip(self.axes()).for_each(|(slot, axis)| *slot = axis);
         axes.sort_unstable_by_key(|&(_, stride)| stride);
-        let mut reach = 0;
-        axes.iter().filter(|(size, _)| *size > 1).all(|&(size, stride)| {
-            let clear = stride > reach;
-            reach += stride * (size - 1);
-            clear
-        })
+        each_steps_over(axes.into_iter())
     }
 
     /// The stride along the last axis, where it matters.
