@@ -5,7 +5,7 @@ use super::precomputed::precomputed;
 use super::relaid::{Laid, with_turned_results};
 use super::{Lowered, flat_sums, lower, single, skew, swapped, whole_rows};
 use crate::nest::Nest;
-use crate::program::{Domain, Major, Program, Stmt, Units, pressure};
+use crate::program::{Domain, Major, PanelSide, Program, Stmt, Units, pressure};
 use crate::schedule::target::{self, Pipeline, Target};
 use crate::schedule::{self, Schedule, ScheduleError};
 use std::collections::BTreeSet;
@@ -402,7 +402,10 @@ fn by_tall_tiles(laid: &Laid, facts: &Facts, schedule: &Schedule) -> Vec<Lowered
         Some(Schedule { why: tall.why.clone(), ..pairs })
     });
     let fewer = if schedule.swapped { of(FEWER) } else { None };
-    let tiles = tall.into_iter().chain(pairs).chain(fewer).filter_map(|schedule| by_rows_alone(laid, facts, schedule));
+    let all = tall.into_iter().chain(pairs).chain(fewer).filter_map(|schedule| by_rows_alone(laid, facts, schedule));
+    // Of an odd number of columns' blocks, the assembler keeps those of the second rows in memory, unless panels hold whole columns.
+    let is_even = |tall: &Lowered| tall.program.layouts.iter().all(|layout| layout.cols.is_multiple_of(16));
+    let tiles = all.filter(|tall| is_even(tall) || writes_columns(&tall.program.body));
     // Threads write 32-bit results to panels one by one, which takes addresses.
     let leaves_halves =
         |tall: &Lowered| tall.program.shared.iter().all(|shared| !shared.sent || shared.dtype.bytes() <= 2);
@@ -417,6 +420,14 @@ fn comes_by_rows(program: &Program) -> bool {
 /// Whether results leave by rows, rather than element by element.
 fn leaves_by_panels(body: &[Stmt]) -> bool {
     body.iter().any(|stmt| matches!(stmt, Stmt::Panels { .. }) || stmt.bodies().into_iter().any(leaves_by_panels))
+}
+
+/// Whether results are written to panels of a warpgroup's columns.
+fn writes_columns(body: &[Stmt]) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::WritePanel { side, .. } => *side == PanelSide::Columns,
+        other => other.bodies().into_iter().any(writes_columns),
+    })
 }
 
 /// How many tiles a result takes in that pass by a ring: so much to do beside products that few of these wait for L2.
