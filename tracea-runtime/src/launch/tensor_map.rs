@@ -81,13 +81,9 @@ impl EncodedMaps {
         if maps.len() <= place {
             maps.resize(place + 1, None);
         }
-        let slot = &mut maps[place];
-        if slot.as_ref().is_none_or(|(known, _)| *known != address) {
-            *slot = Some((address, encode()?));
-        }
-        match slot {
-            Some((_, map)) => take(map),
-            None => take(&UNUSED_MAP),
+        match &mut maps[place] {
+            Some((known, map)) if *known == address => take(map),
+            slot => take(&slot.insert((address, encode()?)).1),
         }
     }
 }
