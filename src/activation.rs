@@ -35,8 +35,7 @@ pub fn elu(x: f32, scale: f32) -> f32 {
 /// half precision ends.
 #[device]
 pub fn gelu(x: f32) -> f32 {
-    // Φ(−12) is too small for a normal number.
-    let a = x.abs().min(12.0);
+    let a = x.abs();
     let p = -9.3591177e-7 * a + 1.6014195e-5;
     let p = p * a - 7.397476e-5;
     let p = p * a - 4.052861e-4;
@@ -45,9 +44,8 @@ pub fn gelu(x: f32) -> f32 {
     let p = p * a - 0.45914072;
     let p = p * a - 1.1511127;
     let p = p * a - 0.9999999;
-    // A NaN stays one, which `max` would not let it.
-    let above = if x < 0.0 { 0.0 } else { x };
-    above - a * p.exp2()
+    // Of an infinity the second term is 0, and of a NaN a NaN.
+    x.max(0.0) - a.min(f32::MAX) * p.exp2()
 }
 
 /// The approximation of [`gelu`] by `tanh`, `½x · (1 + tanh u)` with `u = √(2/π) · (x + 0.044715 x³)` in section 2 of the same

@@ -16,6 +16,14 @@ __device__ __forceinline__ float exp2(float x) {
     return y;
 }
 
+// p / (a + b) of a number `a` between 2^-100 and 2^100 and a `b` that is not negative. Nothing has to ask how large a quarter of the sum is: its
+// reciprocal is a normal number. Right to 2 units in the last place. PTX ISA, "Floating Point Instructions: rcp".
+__device__ __forceinline__ float over_sum(float p, float a, float b) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(b, 0.25f, a * 0.25f)));
+    return p * 0.25f * y;
+}
+
 // Two instructions, where expf takes several times as many: x * log2(e) is rounded at its own size, so the relative error grows with |x|, by
 // |x| * 2^-23. Kernels that take exponentials of whole tiles are bound by them otherwise.
 __device__ __forceinline__ float exp(float x) { return exp2(x * 1.4426950408889634f); }

@@ -38,7 +38,7 @@ impl Emitter<'_> {
                 (a, b) if a == b => a,
                 (a, _) => arithmetic(a),
             },
-            Expr::Call(..) | Expr::Left(..) | Expr::Rate { .. } => Scalar::Float,
+            Expr::Call(..) | Expr::Left(..) | Expr::Rate { .. } | Expr::OverSum(..) => Scalar::Float,
         }
     }
 
@@ -104,6 +104,10 @@ impl Emitter<'_> {
                     BinaryOp::Shr => format!("shift_right({}, {})", strip(&a), strip(&b)),
                 }
             }
+            Expr::OverSum(a, number, b) => {
+                let (a, b) = (self.operand_of(a, domain), self.operand_of(b, domain));
+                format!("over_sum({}, {}, {})", strip(&a), float_literal(*number), strip(&b))
+            }
             Expr::Compare(op, a, b) => {
                 let ty = arithmetic(self.type_of(a));
                 let (a, b) = (self.converted_to_arithmetic(a, ty, domain), self.converted_to_arithmetic(b, ty, domain));
@@ -128,7 +132,9 @@ impl Emitter<'_> {
     fn is_tight(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Number(number) => *number >= 0.0,
-            Expr::Param(_) | Expr::Var(_) | Expr::Call(..) | Expr::Left(..) | Expr::Rate { .. } => true,
+            Expr::Param(_) | Expr::Var(_) | Expr::Call(..) | Expr::Left(..) | Expr::Rate { .. } | Expr::OverSum(..) => {
+                true
+            }
             // A conversion that changes nothing leaves its operand's text.
             Expr::Convert(ty, inner) => self.type_of(inner) != *ty || self.is_tight(inner),
             Expr::Unary(op, _) => !matches!(op, UnaryOp::Neg | UnaryOp::Not),
@@ -431,6 +437,14 @@ mod tests {
         assert_eq!(assigned(quote!(-(u + v))), "-(u[reg] + v[reg]);");
         assert_eq!(assigned(quote!(u - -v)), "u[reg] - (-v[reg]);");
         assert_eq!(assigned(quote!((u + v).exp())), "exp(u[reg] + v[reg]);");
+    }
+
+    #[test]
+    fn a_sum_that_is_known_to_be_ordinary_divides_at_once() {
+        assert_eq!(assigned(quote!(u / (1.0 + (-v).exp()) - v)), "over_sum(u[reg], 1.0f, exp(-v[reg])) - v[reg];");
+        assert_eq!(assigned(quote!((u - v) / (u * u + 2.0))), "over_sum(u[reg] - v[reg], 2.0f, u[reg] * u[reg]);");
+        assert_eq!(assigned(quote!(u / (v + 1.0))), "u[reg] / (v[reg] + 1.0f);");
+        assert_eq!(assigned(quote!(u / (v.abs() + 1e-38))), "u[reg] / (abs(v[reg]) + 1e-38f);");
     }
 
     #[test]

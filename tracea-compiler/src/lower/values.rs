@@ -165,7 +165,10 @@ impl Lowering<'_> {
                 let finite = self.finite.get(b).filter(|_| *op == BinaryOp::Sub).copied();
                 let a = self.expr(*a, domain)?;
                 let b = if let Some(finite) = finite { Expr::Var(finite) } else { self.expr(*b, domain)? };
-                rounded(dtype, Expr::Binary(*op, boxed(a), boxed(b)))
+                match op {
+                    BinaryOp::Div if dtype == Dtype::F32 => Expr::quotient(a, b),
+                    op => rounded(dtype, Expr::Binary(*op, boxed(a), boxed(b))),
+                }
             }
             Op::Compare(op, a, b) => {
                 let (a, b) = (self.expr(*a, domain)?, self.expr(*b, domain)?);

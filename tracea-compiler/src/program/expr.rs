@@ -23,6 +23,8 @@ pub enum Expr {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     Compare(CompareOp, Box<Expr>, Box<Expr>),
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// The first over the sum of both others, of which the number is positive and of ordinary size, and the last one is not negative.
+    OverSum(Box<Expr>, f64, Box<Expr>),
     /// Conversion with rounding to the type.
     Convert(Scalar, Box<Expr>),
     Call(String, Vec<Expr>),
@@ -42,7 +44,7 @@ impl Expr {
     pub fn parts(&self) -> Vec<&Expr> {
         match self {
             Expr::Unary(_, a) | Expr::Convert(_, a) | Expr::Rate { of: a, .. } => vec![a],
-            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) => vec![a, b],
+            Expr::Binary(_, a, b) | Expr::Compare(_, a, b) | Expr::OverSum(a, _, b) => vec![a, b],
             Expr::Select(c, a, b) => vec![c, a, b],
             Expr::Call(_, args) => args.iter().collect(),
             Expr::Number(_)
@@ -64,9 +66,36 @@ impl Expr {
             Expr::Rate { most, of } => Expr::Rate { most: *most, of: part(of) },
             Expr::Binary(op, a, b) => Expr::Binary(*op, part(a), part(b)),
             Expr::Compare(op, a, b) => Expr::Compare(*op, part(a), part(b)),
+            Expr::OverSum(a, number, b) => Expr::OverSum(part(a), *number, part(b)),
             Expr::Select(c, a, b) => Expr::Select(part(c), part(a), part(b)),
             Expr::Call(name, args) => Expr::Call(name.clone(), args.iter().map(|arg| *part(arg)).collect()),
             other => other.clone(),
+        }
+    }
+
+    /// `a / b` of floats.
+    pub fn quotient(a: Expr, b: Expr) -> Expr {
+        if let Expr::Binary(BinaryOp::Add, one, other) = &b {
+            for (number, rest) in [(one, other), (other, one)] {
+                if let Expr::Number(number) = **number
+                    && is_ordinary(number)
+                    && rest.is_never_negative()
+                {
+                    return Expr::OverSum(Box::new(a), number, rest.clone());
+                }
+            }
+        }
+        Expr::Binary(BinaryOp::Div, Box::new(a), Box::new(b))
+    }
+
+    /// Whatever its variables are, but for a NaN.
+    fn is_never_negative(&self) -> bool {
+        match self {
+            Expr::Number(number) => *number >= 0.0,
+            Expr::Unary(UnaryOp::Abs | UnaryOp::Exp | UnaryOp::Exp2 | UnaryOp::Sqrt, _) => true,
+            Expr::Binary(BinaryOp::Mul, a, b) => a == b || a.is_never_negative() && b.is_never_negative(),
+            Expr::Binary(BinaryOp::Add, a, b) => a.is_never_negative() && b.is_never_negative(),
+            _ => false,
         }
     }
 
@@ -78,4 +107,9 @@ impl Expr {
     pub fn with(&self, one: VarId, other: VarId) -> Expr {
         if *self == Expr::Var(one) { Expr::Var(other) } else { self.map_parts(|part| part.with(one, other)) }
     }
+}
+
+/// Positive, and neither it nor its reciprocal is near the ends of what a float holds.
+pub fn is_ordinary(number: f64) -> bool {
+    (2f64.powi(-100)..=2f64.powi(100)).contains(&number)
 }

@@ -27,7 +27,7 @@ use crate::schedule::WARPGROUP;
 pub use access::{Access, AccessForm, Copy, Held, Parts};
 pub use bulk::{BulkCopy, BulkForm, BulkPart, BulkStore, Condition, ConditionId, Narrow, Premise, Short};
 pub use dot::{Beside, Dot, Major, MathUnit, Operand};
-pub use expr::{Expr, When};
+pub use expr::{Expr, When, is_ordinary};
 pub use int_text::{Divisor, IntText, TurnPart};
 pub use kept::{CHUNK_BYTES, Kept, KeptId, KeptRows, KeptTile};
 use layout::{Layout, LayoutId, LayoutKind};

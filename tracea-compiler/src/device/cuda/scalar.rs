@@ -5,8 +5,9 @@ use super::words::{FLOAT_FUNCTIONS, compound, cpp, float, int, operator};
 use crate::ast::{DtypeRef, SMALL_POWERS};
 use crate::constant::{self, Constant};
 use crate::nest::Dtype;
+use crate::program::is_ordinary;
 use quote::ToTokens;
-use syn::{Block, Expr, ExprCall, ExprCast, ExprIf, ExprLit, ExprMethodCall, Lit, Path, Stmt, Type, UnOp};
+use syn::{BinOp, Block, Expr, ExprCall, ExprCast, ExprIf, ExprLit, ExprMethodCall, Lit, Path, Stmt, Type, UnOp};
 
 /// An expression's text and type; `binds` is its precedence, so that parentheses stand only where they must.
 pub(super) struct Scalar {
@@ -43,6 +44,11 @@ impl Writer<'_> {
                 let Some((sign, binds, compares)) = operator(&binary.op) else {
                     return self.fault(binary.op, "this operator is not supported in a device function yet");
                 };
+                if let (BinOp::Div(_), Some((number, rest))) = (&binary.op, sum_with_a_number(&binary.right)) {
+                    let (left, rest) = (self.expr(&binary.left), self.expr(rest));
+                    let text = format!("tracea::over_sum({}, {}, {})", left.text, float(number), rest.text);
+                    return Scalar { text, dtype: Dtype::F32, binds: PRIMARY };
+                }
                 let (left, right) = (self.expr(&binary.left), self.expr(&binary.right));
                 if sign == "%" && left.dtype == Dtype::F32 {
                     return self.fault(binary.op, "`%` of floats is not supported yet -- `x - (x / y).floor() * y`");
@@ -253,6 +259,43 @@ impl Writer<'_> {
         let alias = if clash { format!("{last}_{}", self.temporaries) } else { last.to_string() };
         self.uses.push((alias.clone(), path.clone()));
         alias
+    }
+}
+
+/// What `over_sum` divides by: a positive number of ordinary size, and what is never negative.
+fn sum_with_a_number(expr: &Expr) -> Option<(f32, &Expr)> {
+    let Expr::Binary(sum) = bare(expr) else { return None };
+    if !matches!(sum.op, BinOp::Add(_)) {
+        return None;
+    }
+    let of = |number: &Expr, rest: &'_ Expr| {
+        let number = float_value(number).filter(|number| is_ordinary(f64::from(*number)))?;
+        is_never_negative(rest).then_some(number)
+    };
+    of(&sum.left, &sum.right)
+        .map(|number| (number, &*sum.right))
+        .or_else(|| of(&sum.right, &sum.left).map(|number| (number, &*sum.left)))
+}
+
+fn float_value(expr: &Expr) -> Option<f32> {
+    match bare(expr) {
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => number.base10_parse().ok(),
+        _ => None,
+    }
+}
+
+/// Whatever its variables are, but for a NaN.
+fn is_never_negative(expr: &Expr) -> bool {
+    match bare(expr) {
+        Expr::MethodCall(call) if matches!(call.method.to_string().as_str(), "exp" | "exp2" | "abs" | "sqrt") => true,
+        Expr::Binary(binary) => match binary.op {
+            BinOp::Mul(_) | BinOp::Add(_) if is_never_negative(&binary.left) && is_never_negative(&binary.right) => {
+                true
+            }
+            BinOp::Mul(_) => bare(&binary.left) == bare(&binary.right),
+            _ => false,
+        },
+        expr => float_value(expr).is_some_and(|number| number >= 0.0),
     }
 }
 

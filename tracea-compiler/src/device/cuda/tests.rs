@@ -31,6 +31,19 @@ fn expressions_keep_their_meaning() {
 }
 
 #[test]
+fn a_sum_that_is_known_to_be_ordinary_divides_at_once() {
+    let x = [("x", F32), ("a", F32)];
+    let by_sum = "return tracea::over_sum(x, 1.0f, tracea::exp(-x));";
+    assert_eq!(body(&x, "{ x / (1.0 + (-x).exp()) }").as_deref(), Ok(by_sum));
+    assert_eq!(body(&x, "{ x / ((-x).exp() + 1.0) }").as_deref(), Ok(by_sum));
+    assert_eq!(body(&x, "{ a / (0.5 + x * x) }").as_deref(), Ok("return tracea::over_sum(a, 0.5f, x * x);"));
+    assert_eq!(body(&x, "{ x / (1.0 + a) }").as_deref(), Ok("return x / (1.0f + a);"));
+    assert_eq!(body(&x, "{ x / (1.0 + a * x) }").as_deref(), Ok("return x / (1.0f + a * x);"));
+    assert_eq!(body(&x, "{ x / (1e-38 + x.abs()) }").as_deref(), Ok("return x / (1e-38f + tracea::abs(x));"));
+    assert_eq!(body(&x, "{ x / (x.abs() - 1.0) }").as_deref(), Ok("return x / (tracea::abs(x) - 1.0f);"));
+}
+
+#[test]
 fn statements_become_statements() {
     let x = [("x", F32)];
     assert_eq!(body(&x, "{ let x = x * 2.0; x }").as_deref(), Ok("const float x_2 = x * 2.0f; return x_2;"));
