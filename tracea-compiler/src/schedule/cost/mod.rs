@@ -6,6 +6,7 @@
 
 mod around;
 mod products;
+mod results;
 mod rows;
 
 use super::Schedule;

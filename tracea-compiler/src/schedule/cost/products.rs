@@ -1,6 +1,6 @@
 //! Products: a step takes as long as the slower of its products and its operands' way from L2.
 
-use super::{LANES, START, TURN, around, instructions_of, over};
+use super::{LANES, START, TURN, around, instructions_of, over, results};
 use crate::lower::analysis::{DotFact, Facts, OperandSource, inner_sum, mentions};
 use crate::lower::{columns, precomputed};
 use crate::nest::{AxisId, Block, DimId, Dtype, Extent, Nest, Op, Stmt, TensorId, Value, ValueId};
@@ -34,6 +34,9 @@ const TURN_OF_A_PAIR: u32 = 92;
 /// blocks have as much to do, pairs take 1.02 of the other time by 160 columns or rows, 1.01 by 192, 1.00 by 208 and 256.
 const STEP_OF_A_PAIR: u32 = 832;
 const OF_SHORTER_STEPS: u32 = 8;
+/// So much more of a pair of products the other way round, whose blocks share the smaller of their tiles. Measured on an H200 by pairs of 256 x 128 and by
+/// single blocks: 4096³ takes 193.6 and 191.3 µs, 193.1 and 190.7 (`nn`), 1024 x 8192 x 4096 with ReLU 95.5 and 93.6.
+const TURNED_PAIR: u32 = 18;
 /// Neither is seen of rings of so many steps. Measured on an H200 by tiles of 104 x 128, single and in pairs: 200 x 8192 x 8192 takes 43.2 and 42.3 µs, 400 x
 /// 4096 x 4096 23.9 and 23.3; by 144 to 176 columns, five steps, products that run on spare nothing.
 const DEEP_RING: u32 = 6;
@@ -63,11 +66,11 @@ const SHALLOW: u32 = 70;
 const DEEP_PANELS: u32 = 4;
 const DEEP_CYCLES: u32 = 4500;
 /// From one tile's last product to the next one's first, beside the accumulators that are packed for the way out, so many a cycle; and how many
-/// are turned on it, of a product the other way round. Measured on an H100: 2560³ takes 53.5 µs by tiles of 208 columns and 54.9 by as many rows,
-/// two tiles each, 52.6 and 53.3 by 144; two products side by side, 2048 x 8192 x 2048, 185 by 128 columns each and 191 by 176 rows, six tiles.
+/// are turned on it, of a product the other way round. Measured on an H200: 4096³ takes 191.7 µs by tiles of 256 columns, four each, and 191.3 by as many
+/// rows, 2048 x 4096 x 2048 47.7 and 47.5, 2048³ 26.8 and 27.1; 4096³ by 208 columns and by as many rows 197.4 and 199.3.
 pub const BETWEEN_TILES: u32 = 600;
 pub const PACKED_ELEMENTS: u32 = 16;
-const TURNED_ELEMENTS: u32 = 32;
+const TURNED_ELEMENTS: u32 = 96;
 /// Until TMA has read the last panel out of a slot that the ring lends. Measured on an H100 by tiles of 256 x 160 and by 128 x 192 in turn: 4096 x 28672 x
 /// 4096 takes 1376 and 1329 µs, 16384 x 1280 x 4096 (`nn`) 231 and 242, 4096 x 2560 x 5120 (`nn`) 141 and 166; by one place of
 /// each warpgroup's own, for which rings leave room, the first took 1.10 of the other.
@@ -132,7 +135,8 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
             Pipeline::WarpRoles if schedule.cluster.is_some() && schedule.threads() > WARPGROUP && !deep => {
                 let by_rows = facts.dots.len() == 1 && program.windows.is_empty();
                 let shorter = if by_rows { STEP_OF_A_PAIR.saturating_sub(cycles) } else { 0 };
-                TURN_OF_A_PAIR + shorter / OF_SHORTER_STEPS
+                let turned = if schedule.swapped { TURNED_PAIR } else { 0 };
+                TURN_OF_A_PAIR + turned + shorter / OF_SHORTER_STEPS
             }
             Pipeline::WarpRoles if schedule.pingpong => BY_TURNS,
             Pipeline::WarpRoles if schedule.stages == 2 && !chained => TURN_OF_TWO_STEPS,
@@ -157,14 +161,14 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
         cost.steps.push(StepCost { latency, work: cycles, over: over(nest, schedule, &dot.loops) });
         let tile = block(dot.m) * block(dot.n);
         // Where warpgroups take turns, one's tile is on its way out while the other's is multiplied, but for the last.
-        cost.ending = if schedule.pingpong { tile / PACKED_ELEMENTS + by_one(nest, schedule, dot) } else { 0 };
+        cost.ending = if schedule.pingpong { tile / PACKED_ELEMENTS + results::by_one(nest, schedule, dot) } else { 0 };
         cost.once = cost.once.max(match schedule.target.pipeline {
             // Operands of the next tile come meanwhile, and TMA writes on while it is multiplied.
             Pipeline::WarpRoles if schedule.pingpong => BETWEEN_TURNS,
             Pipeline::WarpRoles => {
                 let turned = if schedule.swapped { tile / TURNED_ELEMENTS } else { 0 };
                 let lent = if program.shared.iter().any(|shared| shared.lent.is_some()) { LENT } else { 0 };
-                BETWEEN_TILES + tile / PACKED_ELEMENTS + turned + lent + after_products(nest, schedule, dot)
+                BETWEEN_TILES + tile / PACKED_ELEMENTS + turned + lent + results::after_products(nest, schedule, dot)
             }
             Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
         });
@@ -223,48 +227,6 @@ fn is_read_before(nest: &Nest, facts: &Facts, program: &Program, at: usize) -> b
     let own = op(&facts.dots[at].a);
     let joined = program.shared.iter().any(|shared| shared.behind.is_some());
     joined && own.is_some() && facts.dots[..at].iter().any(|before| op(&before.a) == own)
-}
-
-/// Cycles in which a block works out its result after the products, element by element. While one warpgroup does so, another one's last products
-/// run, so that half of it shows; where there is one, its warps wait for their own results. Measured on an H100, two products side by side with
-/// SiLU by 128 columns each, and by 96 in turn, where nothing of it shows: 8192 x 2816 x 1024 takes 140 and 131 µs, 8192 x 5632 x 2048 548 and 511.
-fn after_products(nest: &Nest, schedule: &Schedule, dot: &DotFact) -> u32 {
-    let (shown, of) = if schedule.threads() > WARPGROUP { (1, 2) } else { (2, 1) };
-    let instructions = of_result(nest, schedule, dot, |op| match op {
-        // Packing has these in it.
-        Op::Cast(_) | Op::Load { .. } => 0,
-        op => instructions_of(op),
-    });
-    instructions * shown / (of * LANES)
-}
-
-/// The same of the last tile where warpgroups take turns, which one of them works out alone, and what it reads for that comes when nothing else is
-/// under way. Measured on an H100 with f16: 1024 x 2048 x 1024 onto what the result was takes 15.6 µs by 128 x 128 in turn, and 13.6 together.
-fn by_one(nest: &Nest, schedule: &Schedule, dot: &DotFact) -> u32 {
-    const READ: u32 = 8;
-    const CALLED: u32 = 4;
-    let instructions = of_result(nest, schedule, dot, |op| match op {
-        Op::Cast(_) => 0,
-        Op::Load { .. } => READ,
-        Op::Call(..) => CALLED,
-        op => instructions_of(op),
-    });
-    2 * instructions / LANES
-}
-
-/// Instructions after the products, each operation on a tile of results by so many an element.
-fn of_result(nest: &Nest, schedule: &Schedule, dot: &DotFact, of: impl Fn(&Op) -> u32) -> u32 {
-    let block = |axis: &AxisId| schedule.blocks[axis.index()].unwrap_or(1);
-    let instructions = |stmt: &Stmt| match stmt {
-        Stmt::Value(id) => match nest.value(*id) {
-            Value { op, ty, .. } if ty.axes.contains(&dot.m) && ty.axes.contains(&dot.n) => {
-                ty.axes.iter().map(block).product::<u32>() * of(op)
-            }
-            Value { .. } => 0,
-        },
-        _ => 0,
-    };
-    nest.body.stmts.iter().map(instructions).sum()
 }
 
 /// Bytes that a step of a product moves through shared memory: operands that come in it, unless another product has counted the same, and what
