@@ -45,15 +45,22 @@ const DEEP_RING: u32 = 6;
 const TURN_OF_A_DEEP_RING: u32 = 25;
 /// And of a pair whose rings are deeper. Fitted to an H200's times by 80 x 128, single and in pairs: 136 x 7168 x 7168 (`tn`) takes 31.6 and 32.8 µs.
 const TURN_OF_A_DEEP_PAIR: u32 = 6;
-/// Between two steps of a ring of two, which waits for all of one while the other is multiplied. Fitted to an H200's times by 128 x 256, steps of 128 terms beside
-/// twice as many of 64: 136 x 8192 x 8192 takes 57.9 and 51.9 µs, 264 x 14336 x 5120 87.7 and 80.6, 4096³ 192.3 and 188.4.
-const TURN_OF_TWO_STEPS: u32 = 220;
+/// Between two steps of a ring of two, which waits for all of one while the other is multiplied, and until a tile's first ones are there. Measured on an H200
+/// by steps of 128 terms and pairs that take 64: 4096³ takes 195.0 and 191.7 µs, 4096 x 28672 x 4096 1416 and 1395, 8192 x 4096 x 8192 697 and 693,
+/// 4096 x 4096 x 14336 601 and 603, 16384³ 12577 and 12587, 8192 x 8192 x 28672 5531 and 5596.
+const TURN_OF_TWO_STEPS: u32 = 160;
+const FIRST_OF_TWO_STEPS: u32 = 2100;
+/// The same of f32 as tf32, 64 terms and 32: 4096³ takes 342 and 335 µs, 348 and 346 (`nn`), 4096 x 4096 x 14336 1291 and 1328, 1309 and 1352 (`nn`), 8192³ 3051
+/// and 3091, 3084 and 3158 (`nn`).
+const TURN_OF_TWO_STEPS_OF_TF32: u32 = 84;
+const FIRST_OF_TWO_STEPS_OF_TF32: u32 = 8000;
 /// Between two steps of a pair of one warpgroup each, with such rings. Measured on an H200 by tiles of 64 x 128, single and in pairs: 384 x 2560 x 6144 takes
 /// 22.4 and 24.0 µs, 200 x 12288 x 4096 42.3 and 44.9, 120 x 8192 x 8192, whose weights single blocks read again, 41.8 and 36.8.
 const TURN_OF_A_SMALL_PAIR: u32 = 40;
 /// The same of warpgroups in turn, and from one's tile to the other's. Measured on an H200 by tiles of 128 x 192 and of 128 x 128, sums of f16: 4096 x 3840
-/// x 1280 takes 55.8 and 60.4 µs, 4096 x 4096 x 1024 52.9 and 49.7, 25216 x 1536 x 384 43.8 and 46.3, 2048 x 2048 x 256 9.6 and 8.7.
-const BY_TURNS: u32 = 70;
+/// x 1280 takes 55.8 and 60.4 µs, 4096 x 4096 x 1024 52.9 and 49.7, 25216 x 1536 x 384 43.8 and 46.3, 2048 x 2048 x 256 9.6 and 8.7; by 128 x 192 and by
+/// pairs of 128 x 256 4096 x 6144 x 4096 293 and 295, 8192³ 1633 and 1617.
+const BY_TURNS: u32 = 75;
 const BETWEEN_TURNS: u32 = 500;
 /// The same of each product of a chain, where one warpgroup does all of it: nothing else is multiplied until its result is there. Measured on an H100:
 /// the gradients of 4096 queries and 1536 keys of 64 take 57 µs by steps of five products, 0.89 µs a step, of which products take 0.36; sm_80's code takes 37.
@@ -139,7 +146,7 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
                 TURN_OF_A_PAIR + turned + shorter / OF_SHORTER_STEPS
             }
             Pipeline::WarpRoles if schedule.pingpong => BY_TURNS,
-            Pipeline::WarpRoles if schedule.stages == 2 && !chained => TURN_OF_TWO_STEPS,
+            Pipeline::WarpRoles if has_two_steps(schedule, chained) => of_two_steps(dot).0,
             Pipeline::WarpRoles if chained && alone => OF_A_CHAIN,
             Pipeline::WarpRoles if !alone && schedule.stages == DEEP_RING => TURN_OF_A_DEEP_RING,
             Pipeline::WarpRoles if !alone && deep && schedule.cluster.is_some() => TURN_OF_A_DEEP_PAIR,
@@ -168,7 +175,13 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
             Pipeline::WarpRoles => {
                 let turned = if schedule.swapped { tile / TURNED_ELEMENTS } else { 0 };
                 let lent = if program.shared.iter().any(|shared| shared.lent.is_some()) { LENT } else { 0 };
-                BETWEEN_TILES + tile / PACKED_ELEMENTS + turned + lent + results::after_products(nest, schedule, dot)
+                let first = if has_two_steps(schedule, chained) { of_two_steps(dot).1 } else { 0 };
+                BETWEEN_TILES
+                    + first
+                    + tile / PACKED_ELEMENTS
+                    + turned
+                    + lent
+                    + results::after_products(nest, schedule, dot)
             }
             Pipeline::CommitGroups => START + tile * 2 / STORE_BYTES,
         });
@@ -184,6 +197,18 @@ pub fn of(nest: &Nest, facts: &Facts, schedule: &Schedule, program: &Program) ->
     cost.steps.push(StepCost { latency: 0, work: cost.once / 2, over: Vec::new() });
     cost.fetches = fetches(nest, facts, schedule, program, &spared);
     cost
+}
+
+fn has_two_steps(schedule: &Schedule, chained: bool) -> bool {
+    schedule.stages == 2 && !chained
+}
+
+/// Cycles between two steps of a ring that has no more, and before the first of a tile.
+fn of_two_steps(dot: &DotFact) -> (u32, u32) {
+    match dot.dtype {
+        Dtype::Tf32 => (TURN_OF_TWO_STEPS_OF_TF32, FIRST_OF_TWO_STEPS_OF_TF32),
+        _ => (TURN_OF_TWO_STEPS, FIRST_OF_TWO_STEPS),
+    }
 }
 
 /// Bytes a cycle that shared memory moves beside the schedule's products.
@@ -551,12 +576,13 @@ mod tests {
         });
         assert_eq!(tiles, [(0, 128 * 64 * 2, vec![]), (1, 128 * 64 * 2, vec![(1, 128)])]);
     }
+
     #[test]
-    fn a_ring_of_two_steps_waits_longer() {
-        let first = |schedule: TokenStream| cost(gemm(schedule)).steps[0].clone();
-        let two = first(quote!(sm_90a, i = 128, j = 256, k = 128, stages = 2, consumers = 2));
-        assert_eq!(two.latency - two.work, super::TURN_OF_TWO_STEPS);
-        let four = first(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2));
-        assert!(two.latency > 2 * four.latency, "{} {}", two.latency, four.latency);
+    fn a_ring_of_two_steps_waits_less_often_and_longer_for_its_first() {
+        let two = cost(gemm(quote!(sm_90a, i = 128, j = 256, k = 128, stages = 2, consumers = 2)));
+        let four = cost(gemm(quote!(sm_90a, i = 128, j = 256, k = 64, stages = 4, consumers = 2)));
+        assert_eq!(two.steps[0].latency - two.steps[0].work, super::TURN_OF_TWO_STEPS);
+        assert!(two.steps[0].latency < 2 * four.steps[0].latency);
+        assert_eq!(two.once - four.once, super::FIRST_OF_TWO_STEPS);
     }
 }
