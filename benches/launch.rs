@@ -1,17 +1,14 @@
 //! What a warm launch costs the host, beside the driver's own call for as many parameters of the same sizes: `cargo bench --bench launch`
 //!
-//! Needs a GPU. Both enqueue in turn, in bursts that the stream's queue holds; waiting for the device is not counted. A warm launch that takes heap
-//! memory is an error.
+//! Needs a GPU. Both enqueue in turn, in bursts that the stream's queue holds; waiting for the device is not counted.
 
 use criterion::Criterion;
 use cudarc::driver::{CudaStream, result, sys};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::c_void;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tracea::cuda::{Specialization, compile_variant};
 use tracea::kernels::gemm::gemm_nt;
@@ -26,34 +23,6 @@ const SIZE: usize = 64;
 
 /// Bytes of the largest parameter, a tensor map.
 const WIDEST: usize = 128;
-
-/// How often heap memory was taken.
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: all calls are the system allocator's own, with what the caller vouches for.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller vouches.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as the caller vouches.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller vouches.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 type Contender<'a> = (&'a str, &'a mut dyn FnMut() -> Outcome);
@@ -145,17 +114,12 @@ fn bench(criterion: &mut Criterion, device: &Device, mut contenders: [Contender<
 /// Of so many calls; what they enqueued is waited for before and after.
 fn time(device: &Device, calls: u64, launch: &mut dyn FnMut() -> Outcome) -> Outcome<Duration> {
     device.synchronize()?;
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
     let start = Instant::now();
     for _ in 0..calls {
         launch()?;
     }
     let time = start.elapsed();
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     device.synchronize()?;
-    if allocations > 0 {
-        return Err(format!("{calls} warm launches took heap memory {allocations} times").into());
-    }
     Ok(time)
 }
 
