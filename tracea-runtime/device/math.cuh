@@ -16,8 +16,8 @@ __device__ __forceinline__ float exp2(float x) {
     return y;
 }
 
-// p / (a + b) of a number `a` between 2^-100 and 2^100 and a `b` that is not negative. Nothing has to ask how large a quarter of the sum is: its
-// reciprocal is a normal number. Right to 2 units in the last place. PTX ISA, "Floating Point Instructions: rcp".
+// p / (a + b) of a number `a` between 1 and 2^100 and a `b` that is not negative. Nothing has to ask how large a quarter of the sum is: its
+// reciprocal is a normal number. Right to 2 units in the last place, subnormal numbers included. PTX ISA, "Floating Point Instructions: rcp".
 __device__ __forceinline__ float over_sum(float p, float a, float b) {
     float y;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaf(b, 0.25f, a * 0.25f)));

@@ -23,7 +23,7 @@ pub enum Expr {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     Compare(CompareOp, Box<Expr>, Box<Expr>),
     Select(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// The first over the sum of both others, of which the number is positive and of ordinary size, and the last one is not negative.
+    /// The first over the sum of both others, of which the number is of ordinary size ([`is_ordinary`]), and the last one is not negative.
     OverSum(Box<Expr>, f64, Box<Expr>),
     /// Conversion with rounding to the type.
     Convert(Scalar, Box<Expr>),
@@ -109,7 +109,7 @@ impl Expr {
     }
 }
 
-/// Positive, and neither it nor its reciprocal is near the ends of what a float holds.
+/// At least 1, so that what a quarter of a subnormal number has lost stays within a division's error, and far from the end of what a float holds.
 pub fn is_ordinary(number: f64) -> bool {
-    (2f64.powi(-100)..=2f64.powi(100)).contains(&number)
+    (1.0..=2f64.powi(100)).contains(&number)
 }

@@ -262,7 +262,7 @@ impl Writer<'_> {
     }
 }
 
-/// What `over_sum` divides by: a positive number of ordinary size, and what is never negative.
+/// What `over_sum` divides by: a number of ordinary size, and what is never negative.
 fn sum_with_a_number(expr: &Expr) -> Option<(f32, &Expr)> {
     let Expr::Binary(sum) = bare(expr) else { return None };
     if !matches!(sum.op, BinOp::Add(_)) {

@@ -36,7 +36,8 @@ fn a_sum_that_is_known_to_be_ordinary_divides_at_once() {
     let by_sum = "return tracea::over_sum(x, 1.0f, tracea::exp(-x));";
     assert_eq!(body(&x, "{ x / (1.0 + (-x).exp()) }").as_deref(), Ok(by_sum));
     assert_eq!(body(&x, "{ x / ((-x).exp() + 1.0) }").as_deref(), Ok(by_sum));
-    assert_eq!(body(&x, "{ a / (0.5 + x * x) }").as_deref(), Ok("return tracea::over_sum(a, 0.5f, x * x);"));
+    assert_eq!(body(&x, "{ a / (2.0 + x * x) }").as_deref(), Ok("return tracea::over_sum(a, 2.0f, x * x);"));
+    assert_eq!(body(&x, "{ a / (0.5 + x * x) }").as_deref(), Ok("return a / (0.5f + x * x);"));
     assert_eq!(body(&x, "{ x / (1.0 + a) }").as_deref(), Ok("return x / (1.0f + a);"));
     assert_eq!(body(&x, "{ x / (1.0 + a * x) }").as_deref(), Ok("return x / (1.0f + a * x);"));
     assert_eq!(body(&x, "{ x / (1e-38 + x.abs()) }").as_deref(), Ok("return x / (1e-38f + tracea::abs(x));"));
